@@ -1,0 +1,1 @@
+"""mobuild: make for models."""

@@ -1,0 +1,49 @@
+"""What a backend is: one builder of engines, as a frozen dataclass with its options as fields.
+
+`nodes.build_engine` owns the work common to all (shapes, parity, measurements); a backend only builds.
+Keeps Python 3.8 syntax and imports nothing heavy at module level.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Mapping, Protocol, Sequence, Tuple
+
+from mobuild.node import Built
+
+Shape = Tuple[int, ...]
+Profile = Mapping[str, Tuple[Shape, Shape, Shape]]
+"""One optimization profile: input name → (min, opt, max) shapes, dynamic and static axes alike."""
+
+
+class Backend(Protocol):
+    """A builder of engines for one runtime.
+
+    Its fields enter the key of the engine through the node that holds it. `runtime` names the runner
+    of `mobuild.runtime` that opens the engine.
+    """
+
+    name: ClassVar[str]
+    revision: ClassVar[int]
+    runtime: ClassVar[str]
+
+    @property
+    def suffix(self) -> str:
+        """`.plan`, `.onnx`."""
+
+    @property
+    def tools(self) -> Tuple[str, ...]:
+        """Distributions whose versions enter the key: the builder's, and those that it works through."""
+
+    def build(self, model: Path, profiles: Sequence[Profile], precision: str, out: Path) -> Built:
+        """Build the engine of the ONNX file `model` and write it to `out`.
+
+        `profiles` is empty when no axis of the model is dynamic.
+
+        Raises:
+            ToolchainError: the builder is not installed; says what to install.
+            NodeFailed: the builder refused, in its own words, with the remedy where one is known.
+        """
+
+    def runs_here(self) -> str:
+        """Why this machine cannot run the engine; empty when it can."""

@@ -1,0 +1,93 @@
+"""Every exception that mobuild raises on purpose; each says what, where and how to fix.
+
+`status` is the exit status of a run that ended with the error: 2 when the request cannot be
+understood or composed, 1 for everything else. Only `cli` turns an error into text and a status.
+Keeps Python 3.8 syntax: the worker raises these under foreign interpreters.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, Optional
+
+
+class MobuildError(Exception):
+    """A failure with a message for people: what and where, then how to fix it (`hint`)."""
+
+    status = 1
+
+    def __init__(self, message: str, hint: str = "", log: Optional[str] = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.log = log
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.hint:
+            lines += ["  " + line for line in self.hint.splitlines()]
+        if self.log:
+            lines.append(f"  log: {self.log}")
+        return "\n".join(lines)
+
+
+class ConfigError(MobuildError):
+    """The user's input is wrong: a parameter, a recipe, a hardware file."""
+
+    status = 2
+
+
+class GraphError(ConfigError):
+    """The nodes do not make a graph: an unknown node or role, a cycle, two nodes of one name."""
+
+
+class ToolchainError(MobuildError):
+    """A library, driver, interpreter or card is missing or of the wrong version."""
+
+
+class SourceError(MobuildError):
+    """A file from outside is missing, unpinned, or not the one that was pinned."""
+
+
+class Refused(MobuildError):
+    """A contract rule says that this cannot work; the message holds its code and the numbers."""
+
+
+class NodeFailed(MobuildError):
+    """A node's build failed: the message names the node and the cause."""
+
+
+class GateFailed(MobuildError):
+    """A measurement misses its constraint: measured, allowed, and what that blocks."""
+
+
+class StoreError(MobuildError):
+    """The cache cannot be written or locked. Damaged objects are reasons to build, not errors."""
+
+
+_BY_NAME = {
+    cls.__name__: cls
+    for cls in (
+        MobuildError,
+        ConfigError,
+        GraphError,
+        ToolchainError,
+        SourceError,
+        Refused,
+        NodeFailed,
+        GateFailed,
+        StoreError,
+    )
+}
+
+
+def by_name(name: str) -> type[MobuildError]:
+    """The class called `name`; `NodeFailed` for any other exception (a worker sends names)."""
+    return _BY_NAME.get(name, NodeFailed)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` Did you mean 'sanitized'?` for the nearest of `known`, or an empty string."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,152 @@
+"""Keys and digests: the one place where values become bytes that are hashed.
+
+A *digest* names bytes, a *key* names work. Keys and digests inside the local store are XXH3-128
+(https://xxhash.com, 32 hexadecimal digits); whatever crosses a trust boundary carries SHA-256 beside it.
+`xxhash` is imported inside functions, because the worker imports this package under interpreters that
+have no xxhash.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping, NewType
+
+from mobuild.errors import ConfigError
+from mobuild.node import Node, is_keyed
+
+Digest = NewType("Digest", str)
+Key = NewType("Key", str)
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between two fingerprints: `workspace: 1073741824 → 2147483648`."""
+
+    subject: str    # `params.workspace`, `inputs.model`, `code.helper`, `toolchain.onnx`, `revision`
+    old: str        # '-' when it did not exist
+    new: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.old} → {self.new}"
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """All that can change one artifact. Equal fingerprints, equal work."""
+
+    kind: str
+    revision: int
+    params: Mapping[str, Any]
+    inputs: Mapping[str, str] = field(default_factory=dict)      # role → digest of the artifact
+    code: Mapping[str, str] = field(default_factory=dict)        # module → digest of its normalised syntax
+    toolchain: Mapping[str, str] = field(default_factory=dict)   # distribution → version
+
+    def document(self) -> dict[str, Any]:
+        return {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
+
+    @property
+    def key(self) -> Key:
+        return Key(digest_bytes(canonical(self.document())))
+
+    def changes_since(self, old: Fingerprint) -> tuple[Change, ...]:
+        """What differs from `old`, field by field, in a stable order."""
+        before, after = _flat(old.document()), _flat(self.document())
+        subjects = sorted(before.keys() | after.keys())
+        pairs = ((name, before.get(name, "-"), after.get(name, "-")) for name in subjects)
+        return tuple(Change(*pair) for pair in pairs if pair[1] != pair[2])
+
+    @staticmethod
+    def from_document(document: Mapping[str, Any]) -> Fingerprint:
+        return Fingerprint(**document)
+
+
+def canonical(value: Any) -> bytes:
+    """`value` as JSON bytes that depend on its meaning alone: keys sorted, no spaces, UTF-8.
+
+    `1`, `1.0`, `True` and `"1"` stay different. Sequences are lists. Mappings have string keys.
+
+    Raises:
+        ConfigError: a value that JSON cannot hold (infinite, NaN, a key that is no string, an object).
+    """
+    _check(value, "")
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def parameters(node: Node) -> dict[str, Any]:
+    """The keyed fields of a node as plain values; a nested dataclass carries its name and revision."""
+    return {
+        spec.name: _plain(getattr(node, spec.name))
+        for spec in dataclasses.fields(node)  # type: ignore[arg-type]
+        if is_keyed(spec)
+    }
+
+
+def digest_bytes(data: bytes) -> Digest:
+    import xxhash
+
+    return Digest(xxhash.xxh3_128_hexdigest(data))
+
+
+def digest_file(path: Path) -> tuple[Digest, str, int]:
+    """(XXH3-128, SHA-256, size in bytes) of a file, read once.
+
+    Reads by `readinto`, not mmap: a file outside the store may be truncated by others meanwhile, which
+    raises SIGBUS under mmap.
+    """
+    import hashlib
+
+    import xxhash
+
+    quick, strong, size = xxhash.xxh3_128(), hashlib.sha256(), 0
+    buffer = memoryview(bytearray(_CHUNK))
+    with open(path, "rb", buffering=0) as stream:
+        while count := stream.readinto(buffer):
+            quick.update(buffer[:count])
+            strong.update(buffer[:count])
+            size += count
+    return Digest(quick.hexdigest()), strong.hexdigest(), size
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        cls = type(value)
+        name = getattr(cls, "name", cls.__qualname__)
+        return {"()": [name, getattr(cls, "revision", 0)], **parameters(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _check(value: Any, where: str) -> None:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ConfigError(
+                    f"parameter {where or 'mapping'!r}: the key {key!r} is no string", f'write "{key}":'
+                )
+            _check(item, f"{where}.{key}" if where else key)
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            _check(item, f"{where}[{i}]")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ConfigError(f"parameter {where!r}: {value} is not a finite number")
+    elif value is not None and not isinstance(value, (str, int, bool)):
+        raise ConfigError(f"parameter {where!r}: a {type(value).__name__} cannot enter a key")
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+    if isinstance(value, Mapping) and (value or not prefix):
+        flat: dict[str, str] = {}
+        for key, item in value.items():
+            flat.update(_flat(item, f"{prefix}.{key}" if prefix else key))
+        return flat
+    return {prefix: value if isinstance(value, str) else json.dumps(value, sort_keys=True)}

@@ -1,0 +1,29 @@
+"""The machine that an engine is for, as facts from `conf/hardware/*.yaml`.
+
+No node holds a `Hardware`: nodes are composed from the few facts that they use, so two cards that agree
+on those share an artifact. The whole row serves the contracts and the choice of a backend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Tuple
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """One device to run on. `compute_capability` is a string (`"8.9"`), empty when it has none (CPU)."""
+
+    name: str
+    vendor: str
+    chip: str = ""
+    compute_capability: str = ""
+    memory_gib: float = 0.0
+    memory_type: str = ""
+    bandwidth_gb_s: float = 0.0
+    l2_mib: float = 0.0
+    sms: int = 0
+    tdp_w: float = 0.0
+    nvlink_gb_s: float = 0.0
+    unified: bool = False
+    backends: Tuple[str, ...] = ()

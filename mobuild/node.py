@@ -1,0 +1,124 @@
+"""What a node is: the protocol that every kind fulfils, and how its parameters travel.
+
+A kind is one frozen dataclass in one file. Its fields are its parameters, and all of them enter the
+key: there is no second list of what to hash. Two marks on a field change that: `user_code()` says that
+the string names the user's Python (`file.py:attribute` or `package.module:attribute`), whose closure
+then enters the key as well; `unkeyed()` says that the field cannot change the artifact (where a pinned
+file is fetched from). Kinds import only the standard library at module level and keep Python 3.8
+syntax, because the worker may run them under the user's own interpreter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Dict, Mapping, Protocol, Sequence, Tuple
+
+_MARK = "mobuild"
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a node says about the artifact that it wrote.
+
+    `measurements` are numbers and short texts by name; `onnx` is the summary of `onnxmodel.summary`
+    when the artifact is an ONNX model; `warnings` are whole sentences for the user.
+    """
+
+    measurements: Mapping[str, Any] = field(default_factory=dict)
+    onnx: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+
+class Node(Protocol):
+    """One step of a build: parameters as frozen fields, and `build`.
+
+    `kind` and `revision` enter the key; raise `revision` whenever the same fields and inputs may give
+    other bytes. `isolated` kinds run the user's code or a builder and get a fresh process; the others
+    share a warm one. `tools` are the distributions whose versions can change the artifact.
+    """
+
+    kind: ClassVar[str]
+    revision: ClassVar[int]
+    isolated: ClassVar[bool]
+
+    @property
+    def suffix(self) -> str:
+        """File name ending of the artifact (`.onnx`); empty for a folder or an unknown type."""
+
+    @property
+    def tools(self) -> Tuple[str, ...]:
+        """Distribution names whose installed versions enter the key."""
+
+    def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
+        """Write the artifact to `out`, which does not exist yet, as a file or a folder.
+
+        `inputs` holds one readable path per role; they are never to be changed. Relative paths in the
+        user's code are relative to the project's root, which is the working directory.
+        """
+
+
+def user_code(default: Any = dataclasses.MISSING) -> Any:
+    """A field that names the user's Python, `file.py:attribute` or `package.module:attribute`."""
+    return field(default=default, metadata={_MARK: "code"})
+
+
+def unkeyed(default: Any = dataclasses.MISSING) -> Any:
+    """A field that cannot change the artifact and therefore stays out of the key."""
+    return field(default=default, metadata={_MARK: "unkeyed"})
+
+
+def is_code(spec: "dataclasses.Field[Any]") -> bool:
+    return spec.metadata.get(_MARK) == "code"
+
+
+def is_keyed(spec: "dataclasses.Field[Any]") -> bool:
+    return spec.metadata.get(_MARK) != "unkeyed"
+
+
+def code_references(node: Any) -> Tuple[str, ...]:
+    """The user's code that `node` names, in the order of its fields; nested dataclasses included."""
+    found = []
+    for spec in dataclasses.fields(node):
+        value = getattr(node, spec.name)
+        if is_code(spec) and value:
+            found.append(str(value))
+        elif dataclasses.is_dataclass(value):
+            found += code_references(value)
+    return tuple(found)
+
+
+def encode(value: Any) -> Any:
+    """`value` as JSON data; a dataclass becomes its fields beside `_target_`, so that `decode` can
+    make it again in another process."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        cls = type(value)
+        fields = {spec.name: encode(getattr(value, spec.name)) for spec in dataclasses.fields(value)}
+        return {"_target_": f"{cls.__module__}.{cls.__qualname__}", **fields}
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(data: Any) -> Any:
+    """The value that `encode` wrote: lists come back as tuples, `_target_` as its dataclass."""
+    if isinstance(data, dict):
+        fields: Dict[str, Any] = {key: decode(item) for key, item in data.items() if key != "_target_"}
+        return target(data["_target_"])(**fields) if "_target_" in data else fields
+    if isinstance(data, list):
+        return tuple(decode(item) for item in data)
+    return data
+
+
+def target(path: str) -> Any:
+    """The attribute at a dotted path such as `mobuild.nodes.export.Export`.
+
+    Raises:
+        ImportError, AttributeError: there is no such module or attribute.
+    """
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
