@@ -1,1 +1,19 @@
-"""mobuild: make for models."""
+"""mobuild: make for models.
+
+`import mobuild` costs nothing; `mobuild.build("engine", hardware="l20")` composes and builds as the command
+line does.
+"""
+
+from __future__ import annotations
+
+__all__ = ["__version__", "build"]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    if name == "build":
+        from mobuild.api import build
+
+        return build
+    raise AttributeError(f"module 'mobuild' has no attribute {name!r}")

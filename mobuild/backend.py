@@ -7,7 +7,7 @@ Keeps Python 3.8 syntax and imports nothing heavy at module level.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Mapping, Protocol, Sequence, Tuple
+from typing import Any, ClassVar, Mapping, Protocol, Sequence, Tuple
 
 from mobuild.node import Built
 
@@ -20,19 +20,22 @@ class Backend(Protocol):
     """A builder of engines for one runtime.
 
     Its fields enter the key of the engine through the node that holds it. `runtime` names the runner
-    of `mobuild.runtime` that opens the engine.
+    of `mobuild.runtime` that opens the engine, `distribution` the package whose version is the builder's.
+    `notice` is one line for the user about every engine of the backend (what cannot load it), or empty.
     """
 
     name: ClassVar[str]
     revision: ClassVar[int]
     runtime: ClassVar[str]
+    distribution: ClassVar[str]
+    notice: ClassVar[str]
 
     @property
     def suffix(self) -> str:
         """`.plan`, `.onnx`."""
 
     @property
-    def tools(self) -> Tuple[str, ...]:
+    def tools(self) -> tuple[str, ...]:
         """Distributions whose versions enter the key: the builder's, and those that it works through."""
 
     def build(self, model: Path, profiles: Sequence[Profile], precision: str, out: Path) -> Built:
@@ -47,3 +50,6 @@ class Backend(Protocol):
 
     def runs_here(self) -> str:
         """Why this machine cannot run the engine; empty when it can."""
+
+    def run_options(self, profile: int) -> Mapping[str, Any]:
+        """Options of `runtime.runner.open_engine` to open the engine for its profile number `profile`."""

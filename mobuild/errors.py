@@ -7,7 +7,7 @@ Keeps Python 3.8 syntax: the worker raises these under foreign interpreters.
 
 from __future__ import annotations
 
-from typing import Iterable, Optional
+from typing import Iterable
 
 
 class MobuildError(Exception):
@@ -15,7 +15,7 @@ class MobuildError(Exception):
 
     status = 1
 
-    def __init__(self, message: str, hint: str = "", log: Optional[str] = None) -> None:
+    def __init__(self, message: str, hint: str = "", log: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

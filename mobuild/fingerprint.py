@@ -11,12 +11,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping, NewType
+from typing import Any, NewType
 
 from mobuild.errors import ConfigError
-from mobuild.node import Node, is_keyed
+from mobuild.node import is_keyed
 
 Digest = NewType("Digest", str)
 Key = NewType("Key", str)
@@ -28,8 +29,8 @@ _CHUNK = 1 << 20
 class Change:
     """One difference between two fingerprints: `workspace: 1073741824 → 2147483648`."""
 
-    subject: str    # `params.workspace`, `inputs.model`, `code.helper`, `toolchain.onnx`, `revision`
-    old: str        # '-' when it did not exist
+    subject: str  # `params.workspace`, `inputs.model`, `code.helper`, `toolchain.onnx`, `revision`
+    old: str  # '-' when it did not exist
     new: str
 
     def __str__(self) -> str:
@@ -43,9 +44,9 @@ class Fingerprint:
     kind: str
     revision: int
     params: Mapping[str, Any]
-    inputs: Mapping[str, str] = field(default_factory=dict)      # role → digest of the artifact
-    code: Mapping[str, str] = field(default_factory=dict)        # module → digest of its normalised syntax
-    toolchain: Mapping[str, str] = field(default_factory=dict)   # distribution → version
+    inputs: Mapping[str, str] = field(default_factory=dict)  # role → digest of the artifact
+    code: Mapping[str, str] = field(default_factory=dict)  # module → digest of its normalised syntax
+    toolchain: Mapping[str, str] = field(default_factory=dict)  # distribution → version
 
     def document(self) -> dict[str, Any]:
         return {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
@@ -75,16 +76,12 @@ def canonical(value: Any) -> bytes:
         ConfigError: a value that JSON cannot hold (infinite, NaN, a key that is no string, an object).
     """
     _check(value, "")
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def parameters(node: Node) -> dict[str, Any]:
-    """The keyed fields of a node as plain values; a nested dataclass carries its name and revision."""
-    return {
-        spec.name: _plain(getattr(node, spec.name))
-        for spec in dataclasses.fields(node)  # type: ignore[arg-type]
-        if is_keyed(spec)
-    }
+def parameters(node: Any) -> dict[str, Any]:
+    """The keyed fields of a node (any dataclass) as plain values; a nested dataclass carries its name and revision."""
+    return {spec.name: _plain(getattr(node, spec.name)) for spec in dataclasses.fields(node) if is_keyed(spec)}
 
 
 def digest_bytes(data: bytes) -> Digest:
@@ -93,24 +90,54 @@ def digest_bytes(data: bytes) -> Digest:
     return Digest(xxhash.xxh3_128_hexdigest(data))
 
 
-def digest_file(path: Path) -> tuple[Digest, str, int]:
-    """(XXH3-128, SHA-256, size in bytes) of a file, read once.
+def digest_file(path: Path) -> Digest:
+    """XXH3-128 of a file's content.
 
     Reads by `readinto`, not mmap: a file outside the store may be truncated by others meanwhile, which
     raises SIGBUS under mmap.
     """
-    import hashlib
-
     import xxhash
 
-    quick, strong, size = xxhash.xxh3_128(), hashlib.sha256(), 0
+    return Digest(_feed(path, xxhash.xxh3_128()).hexdigest())
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's content, for what crosses a trust boundary and for observed inputs."""
+    import hashlib
+
+    return str(_feed(path, hashlib.sha256()).hexdigest())
+
+
+class Digester:
+    """XXH3-128, SHA-256 and size of bytes that pass by, for those who read them anyway."""
+
+    def __init__(self) -> None:
+        import hashlib
+
+        import xxhash
+
+        self._quick, self._strong, self.size_bytes = xxhash.xxh3_128(), hashlib.sha256(), 0
+
+    def update(self, data: bytes | memoryview) -> None:
+        self._quick.update(data)
+        self._strong.update(data)
+        self.size_bytes += len(data)
+
+    @property
+    def digest(self) -> Digest:
+        return Digest(self._quick.hexdigest())
+
+    @property
+    def sha256(self) -> str:
+        return self._strong.hexdigest()
+
+
+def _feed(path: Path, state: Any) -> Any:
     buffer = memoryview(bytearray(_CHUNK))
     with open(path, "rb", buffering=0) as stream:
         while count := stream.readinto(buffer):
-            quick.update(buffer[:count])
-            strong.update(buffer[:count])
-            size += count
-    return Digest(quick.hexdigest()), strong.hexdigest(), size
+            state.update(buffer[:count])
+    return state
 
 
 def _plain(value: Any) -> Any:
@@ -129,9 +156,7 @@ def _check(value: Any, where: str) -> None:
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise ConfigError(
-                    f"parameter {where or 'mapping'!r}: the key {key!r} is no string", f'write "{key}":'
-                )
+                raise ConfigError(f"parameter {where or 'mapping'!r}: the key {key!r} is no string", f'write "{key}":')
             _check(item, f"{where}.{key}" if where else key)
     elif isinstance(value, (list, tuple)):
         for i, item in enumerate(value):

@@ -7,7 +7,6 @@ on those share an artifact. The whole row serves the contracts and the choice of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Tuple
 
 
 @dataclass(frozen=True)
@@ -26,4 +25,4 @@ class Hardware:
     tdp_w: float = 0.0
     nvlink_gb_s: float = 0.0
     unified: bool = False
-    backends: Tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()

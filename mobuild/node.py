@@ -14,7 +14,7 @@ import dataclasses
 import importlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Dict, Mapping, Protocol, Sequence, Tuple
+from typing import Any, ClassVar, Mapping, Protocol, Sequence
 
 _MARK = "mobuild"
 
@@ -30,6 +30,17 @@ class Built:
     measurements: Mapping[str, Any] = field(default_factory=dict)
     onnx: Mapping[str, Any] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+
+
+class Checks(Protocol):
+    """A node that can judge its inputs before it runs, by their ONNX summaries."""
+
+    def check(self, summaries: Mapping[str, Mapping[str, Any]]) -> None:
+        """`summaries` holds a summary for each role whose artifact is a known ONNX model.
+
+        Raises:
+            ConfigError: the node's parameters do not fit the model.
+        """
 
 
 class Node(Protocol):
@@ -49,7 +60,7 @@ class Node(Protocol):
         """File name ending of the artifact (`.onnx`); empty for a folder or an unknown type."""
 
     @property
-    def tools(self) -> Tuple[str, ...]:
+    def tools(self) -> tuple[str, ...]:
         """Distribution names whose installed versions enter the key."""
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
@@ -70,15 +81,15 @@ def unkeyed(default: Any = dataclasses.MISSING) -> Any:
     return field(default=default, metadata={_MARK: "unkeyed"})
 
 
-def is_code(spec: "dataclasses.Field[Any]") -> bool:
+def is_code(spec: dataclasses.Field[Any]) -> bool:
     return spec.metadata.get(_MARK) == "code"
 
 
-def is_keyed(spec: "dataclasses.Field[Any]") -> bool:
+def is_keyed(spec: dataclasses.Field[Any]) -> bool:
     return spec.metadata.get(_MARK) != "unkeyed"
 
 
-def code_references(node: Any) -> Tuple[str, ...]:
+def code_references(node: Any) -> tuple[str, ...]:
     """The user's code that `node` names, in the order of its fields; nested dataclasses included."""
     found = []
     for spec in dataclasses.fields(node):
@@ -107,7 +118,7 @@ def encode(value: Any) -> Any:
 def decode(data: Any) -> Any:
     """The value that `encode` wrote: lists come back as tuples, `_target_` as its dataclass."""
     if isinstance(data, dict):
-        fields: Dict[str, Any] = {key: decode(item) for key, item in data.items() if key != "_target_"}
+        fields: dict[str, Any] = {key: decode(item) for key, item in data.items() if key != "_target_"}
         return target(data["_target_"])(**fields) if "_target_" in data else fields
     if isinstance(data, list):
         return tuple(decode(item) for item in data)

@@ -1,0 +1,151 @@
+"""The builder calls that TensorRT-RTX and TensorRT share: parse, configure, build, and believe nothing.
+
+The bindings log most misuse instead of raising, and a setter may keep its old value in silence. So every
+setter is followed by its getter, and any logged error is a failure, in the builder's own words.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from mobuild.backend import Profile
+from mobuild.backends.remedies import remedy
+from mobuild.errors import NodeFailed, did_you_mean
+from mobuild.units import parse_size
+
+# Logged as an error by healthy calls: reading a property before the first build (TensorRT-RTX 1.7.1).
+_NOISE = ("Thread context has not been set",)
+
+
+class Builder:
+    """One build: the objects of the binding `trt`, which must live together, and their log.
+
+    `product` is how messages call the builder: `TensorRT-RTX 1.7.1.116`.
+    """
+
+    def __init__(self, trt: Any, product: str) -> None:
+        self.trt, self.product = trt, product
+        self.errors: list[str] = []
+        self._log = _log(trt, self.errors)
+        self._builder = trt.Builder(self._log)
+        self._network = self._builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+        self._parser = trt.OnnxParser(self._network, self._log)
+        self.config = self._builder.create_builder_config()
+        self.set("profiling_verbosity", trt.ProfilingVerbosity.LAYER_NAMES_ONLY)
+
+    def parse(self, model: Path) -> None:
+        """Read the ONNX file by its path, which is how external data is found."""
+        if self._parser.parse_from_file(str(model)):
+            return self.refuse_errors()
+        found = [self._parser.get_error(i) for i in range(self._parser.num_errors)]
+        raise self.failure("cannot read the model", [str(error) for error in found])
+
+    def add_profiles(self, profiles: Sequence[Profile]) -> None:
+        for i, shapes in enumerate(profiles):
+            profile = self._builder.create_optimization_profile()
+            for name, corners in shapes.items():
+                profile.set_shape(name, *corners)
+                found = [tuple(shape) for shape in profile.get_shape(name)]
+                self.expect(f"profile {i}, input {name!r}", [tuple(shape) for shape in corners], found)
+            self.expect("number of profiles", i, self.config.add_optimization_profile(profile))
+
+    def limit(self, pool: str, size_bytes: int) -> None:
+        """Set the limit of a memory pool, a member of `MemoryPoolType`."""
+        member = getattr(self.trt.MemoryPoolType, pool)
+        self.config.set_memory_pool_limit(member, size_bytes)
+        self.expect(f"memory pool {pool}", size_bytes, self.config.get_memory_pool_limit(member))
+
+    def set_raw(self, raw: Mapping[str, Any]) -> None:
+        """Set what mobuild does not know: members of `BuilderFlag` (true or false) and of
+        `MemoryPoolType` (a size), and attributes of `IBuilderConfig` (enumerations by name)."""
+        for name, value in raw.items():
+            if name in self.trt.BuilderFlag.__members__:
+                self._set_flag(name, bool(value))
+            elif name in self.trt.MemoryPoolType.__members__:
+                self.limit(name, parse_size(value, f"raw.{name}"))
+            else:
+                self.set(name, self._member(name, value))
+
+    def set(self, name: str, value: Any) -> None:
+        """Set an attribute of the configuration."""
+        try:
+            setattr(self.config, name, value)
+        except AttributeError as error:
+            raise self._unknown_option(name, error) from error
+        except TypeError as error:  # its text is a page of C++ signatures
+            kind = type(getattr(self.config, name)).__name__
+            raise self.failure(f"refuses {name}: expected a value of type {kind}, found {value!r}", ()) from error
+        self.expect(name, value, getattr(self.config, name))
+
+    def build(self) -> bytes:
+        plan = self._builder.build_serialized_network(self._network, self.config)
+        if plan is None or self.errors:
+            raise self.failure("built no engine", self.errors)
+        return bytes(plan)
+
+    def expect(self, name: str, wanted: Any, found: Any) -> None:
+        """Raise NodeFailed unless the builder took the value."""
+        if wanted != found:
+            raise self.failure(f"{name}: expected {wanted}, found {found}", self.errors)
+        self.refuse_errors()
+
+    def refuse_errors(self) -> None:
+        if self.errors:
+            raise self.failure("logged an error", self.errors)
+
+    def failure(self, what: str, words: Sequence[str]) -> NodeFailed:
+        """The error that holds the builder's words and the remedy, where one is known."""
+        causes = [text for text in words if not _is_echo(text)] or words
+        said = "; ".join(dict.fromkeys(" ".join(text.split()) for text in causes))
+        return NodeFailed(f"{self.product} {what}: {said}" if said else f"{self.product} {what}", remedy(said))
+
+    def _set_flag(self, name: str, wanted: bool) -> None:
+        flag = getattr(self.trt.BuilderFlag, name)
+        (self.config.set_flag if wanted else self.config.clear_flag)(flag)
+        self.expect(f"flag {name}", wanted, self.config.get_flag(flag))
+
+    def _member(self, name: str, value: Any) -> Any:
+        """`value`, or the member that it names where the attribute is an enumeration."""
+        try:
+            members = getattr(type(getattr(self.config, name)), "__members__", None)
+        except AttributeError as error:
+            raise self._unknown_option(name, error) from error
+        del self.errors[:]  # some getters log errors by themselves
+        if members is None or not isinstance(value, str):
+            return value
+        if value not in members:
+            raise NodeFailed(
+                f"{self.product} raw.{name}: expected one of {', '.join(members)}, found {value!r}."
+                f"{did_you_mean(value, members)}"
+            )
+        return members[value]
+
+    def _unknown_option(self, name: str, error: Exception) -> NodeFailed:
+        known = {word for word in dir(self.config) if not word.startswith("_")} - {name}
+        known |= {*self.trt.BuilderFlag.__members__, *self.trt.MemoryPoolType.__members__}
+        return NodeFailed(f"{self.product} refuses raw.{name}: {error}", did_you_mean(name, known).strip())
+
+
+def _is_echo(message: str) -> bool:
+    """Whether it only says that there is no GPU, which follows other errors and causes none of them."""
+    return "cudaError 35" in message
+
+
+def _log(trt: Any, errors: list[str]) -> Any:
+    """A logger that writes to stderr, which is the node's log, and appends errors to `errors`."""
+    ignored = (trt.ILogger.VERBOSE,)
+    fatal = (trt.ILogger.ERROR, trt.ILogger.INTERNAL_ERROR)
+
+    class Log(trt.ILogger):  # type: ignore[misc]
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+
+        def log(self, severity: Any, message: str) -> None:
+            if severity not in ignored:
+                print(f"[{severity.name}] {message}", file=sys.stderr)
+            if severity in fatal and not message.startswith(_NOISE):
+                errors.append(message)
+
+    return Log()

@@ -1,0 +1,91 @@
+"""ONNX Runtime as a builder: the optimized graph, which stays an ONNX file.
+
+The level is EXTENDED: above it ONNX Runtime lays tensors out for the CPU that builds, and the artifact
+would run well there only. Such rewriting is left to loading (`runtime.onnxruntime`). The ORT format is not
+offered, because its bytes differ from build to build.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Mapping, Sequence
+
+from mobuild.backend import Profile
+from mobuild.backends.translate import runtime_errors
+from mobuild.errors import ConfigError, NodeFailed, did_you_mean
+from mobuild.node import Built
+from mobuild.onnxmodel.files import DATA_NAME, MODEL_NAME, data_files
+from mobuild.runtime import onnxruntime as ort_runtime
+from mobuild.runtime.errors import RuntimeMissing
+
+_EXTERNAL_FILE = "session.optimized_model_external_initializers_file_name"
+_EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_bytes"
+
+
+@dataclass(frozen=True)
+class OnnxRuntime:
+    """`raw` are session configuration entries of ONNX Runtime, used while building and running."""
+
+    provider: str = ort_runtime.CPU
+    level: str = "extended"
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    name: ClassVar[str] = "onnxruntime"
+    revision: ClassVar[int] = 1
+    runtime: ClassVar[str] = "onnxruntime"
+    distribution: ClassVar[str] = "onnxruntime"
+    notice: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        if self.level not in ort_runtime.LEVELS:
+            raise ConfigError(
+                f"level: expected one of {', '.join(ort_runtime.LEVELS)}, found {self.level!r}."
+                f"{did_you_mean(self.level, ort_runtime.LEVELS)}"
+            )
+
+    @property
+    def suffix(self) -> str:
+        return ".onnx"
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        return (self.distribution,)
+
+    def build(self, model: Path, profiles: Sequence[Profile], precision: str, out: Path) -> Built:
+        """Write the optimized ONNX; a folder when `model` keeps its weights in external data."""
+        entries = self._entries()
+        target = out
+        if data_files(model):
+            out.mkdir()
+            target = out / MODEL_NAME
+            entries = {_EXTERNAL_FILE: DATA_NAME, _EXTERNAL_SIZE: "1024", **entries}
+        with runtime_errors():
+            ort = ort_runtime.module()
+            ort_runtime.open_session(model, self.provider, self._options(ort, entries, target))
+        if not target.exists():
+            raise NodeFailed(f"onnxruntime {ort.__version__} wrote no optimized model")
+        return Built({"builder": f"onnxruntime {ort.__version__}", "target": self.provider})
+
+    def runs_here(self) -> str:
+        try:
+            ort_runtime.refuse_missing_provider(ort_runtime.module(), self.provider)
+        except RuntimeMissing as error:
+            return error.message
+        return ""
+
+    def run_options(self, profile: int) -> dict[str, Any]:
+        return {"provider": self.provider, "entries": self._entries()}
+
+    def _entries(self) -> dict[str, str]:
+        return {str(key): str(value) for key, value in self.raw.items()}
+
+    def _options(self, ort: Any, entries: Mapping[str, str], target: Path) -> Any:
+        options = ort.SessionOptions()
+        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, ort_runtime.LEVELS[self.level])
+        options.optimized_model_filepath = str(target)
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3  # level ALL warns about portability, which its name says
+        for key, value in entries.items():
+            options.add_session_config_entry(key, value)
+        return options

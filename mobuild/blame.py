@@ -1,0 +1,76 @@
+"""Says whose fault an exception in a node is, in words that help: the type, the text, the user's lines.
+
+The whole traceback goes to the log; a message keeps only the frames of the user's own code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+
+from mobuild.errors import MobuildError, NodeFailed, ToolchainError
+from mobuild.firstparty import is_first_party
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")  # ECMA-48
+
+_PACKAGES = {  # module → what pip calls it, where the names differ
+    "cv2": "opencv-python-headless",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "yaml": "pyyaml",
+    "onnx_graphsurgeon": "onnx-graphsurgeon",
+    "tensorrt_rtx": "tensorrt-rtx-cu13",
+}
+
+
+def translate(error: BaseException, node: str) -> MobuildError:
+    """`error` as one of mobuild's own, its message beginning with the node's name."""
+    if isinstance(error, MobuildError):
+        return type(error)(_named(node, error.message), plain(error.hint), error.log)
+    if isinstance(error, SystemExit):
+        return NodeFailed(
+            _named(node, f"its code called sys.exit({error.code!r})" + _frames(error)),
+            "a function that a node calls has to return",
+        )
+    if isinstance(error, ModuleNotFoundError) and error.name and _is_missing(error.name):
+        return _missing_package(error, error.name.partition(".")[0], node)
+    return NodeFailed(_named(node, f"{type(error).__name__}: {error}" + _frames(error)))
+
+
+def plain(text: str) -> str:
+    """`text` without the escape sequences of terminals."""
+    return _ANSI.sub("", text)
+
+
+def _named(node: str, message: str) -> str:
+    message = plain(message)
+    where = f"node {node!r}"
+    return message if where in message.partition("\n")[0] else f"{where}: {message}"
+
+
+def _frames(error: BaseException) -> str:
+    """`file:line in function` for each frame of the user's, the nearest to the error last."""
+    lines: list[str] = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if is_first_party(frame.filename):
+            lines.append(f"\n  {os.path.relpath(frame.filename)}:{frame.lineno} in {frame.name}")
+    return "".join(lines)
+
+
+def _missing_package(error: BaseException, module: str, node: str) -> ToolchainError:
+    package = _PACKAGES.get(module, module)
+    return ToolchainError(
+        _named(node, f"needs the module {module!r}, which {sys.executable} does not have" + _frames(error)),
+        f"install it: {sys.executable} -m pip install {package}",
+    )
+
+
+def _is_missing(module: str) -> bool:
+    """Whether the top-level package is not there at all; else only a part of it is not found."""
+    from importlib.util import find_spec
+
+    top = module.partition(".")[0]
+    return top not in sys.modules and find_spec(top) is None

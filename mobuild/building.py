@@ -1,0 +1,162 @@
+"""What one stale step does: lock its key, stage its inputs, run the node, publish, record.
+
+Locked by key, so that of several processes one builds and the others take the hit. Nothing of a failed
+build reaches the store; its log is kept beside the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import platform
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mobuild import sources
+from mobuild.conditions import conditions, undeclared
+from mobuild.errors import MobuildError, NodeFailed
+from mobuild.executors.job import Job as WorkerJob
+from mobuild.executors.job import Outcome
+from mobuild.executors.local import LocalExecutor
+from mobuild.faults import unforeseen
+from mobuild.keys import has_user_code
+from mobuild.node import encode
+from mobuild.planner import Edge, Planner, Step
+from mobuild.results import Result
+from mobuild.store import Condition, Record, Store
+
+
+class Builder:
+    """Builds steps for one run."""
+
+    def __init__(
+        self,
+        store: Store,
+        planner: Planner,
+        executor: LocalExecutor,
+        logs: Path,
+        strict: bool,
+        timeout_seconds: float | None,
+    ) -> None:
+        self.store, self.planner, self.executor = store, planner, executor
+        self.logs, self.strict, self.timeout_seconds = logs, strict, timeout_seconds
+
+    def build(self, step: Step, above: Mapping[str, Step]) -> Result:
+        """Build a stale step, or take the hit that another process made meanwhile. Never raises a MobuildError."""
+        begun = time.monotonic()
+        assert step.fingerprint
+        log: Path | None = None
+        try:
+            with self.store.lock(step.fingerprint.key):
+                again = self.planner.settle(step, above)
+                if again.state == "fresh":
+                    return Result(again, "fresh", time.monotonic() - begun)
+                with self._staging() as staging:
+                    log = self._log(step)
+                    record = self._record(step, above, staging, log)
+        except Exception as fault:  # noqa: BLE001 - one node's fault must not take the others along
+            error = fault if isinstance(fault, MobuildError) else unforeseen(fault, f"node {step.spec.name!r}")
+            return Result(step, "failed", time.monotonic() - begun, error, log)
+        done = dataclasses.replace(step, state="fresh", digest=record.artifact.digest, record=record)
+        return Result(done, "built", time.monotonic() - begun)
+
+    def kill(self) -> None:
+        """End the running nodes, as after an interrupt."""
+        self.executor.close()
+
+    @contextlib.contextmanager
+    def _staging(self) -> Iterator[Path]:
+        folder = self.store.staging()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _log(self, step: Step) -> Path:
+        user = step.users[0]
+        return self.logs / f"{user.job}.{user.name}.log"
+
+    def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
+        assert step.fingerprint and step.traits
+        out = staging / "out" / f"artifact{step.spec.node.suffix}"
+        out.parent.mkdir()
+        inputs = {role: self._place(role, edge, above, staging / "in") for role, edge in step.needs.items()}
+        outcome = self.executor.run(
+            self._worker_job(step, inputs, out, log),
+            isolated=step.spec.node.isolated,
+            python=step.spec.python,
+            timeout_seconds=step.spec.timeout_seconds or self.timeout_seconds,
+        )
+        self.planner.recheck(step, above)
+        found = (
+            conditions(outcome.observed, step.spec.root, step.fingerprint.toolchain) if has_user_code(step.spec) else ()
+        )
+        if self.strict and undeclared(found):
+            raise NodeFailed(
+                f"node {step.spec.name!r}: {_named(found)}", "declare them as inputs, or set cache.strict=false"
+            )
+        return self.store.records.publish(self._make_record(step, outcome, found, out, log))
+
+    def _worker_job(self, step: Step, inputs: Mapping[str, Path], out: Path, log: Path) -> WorkerJob:
+        assert step.traits
+        known = [*inputs.values(), *(path.resolve() for path in inputs.values()), *step.traits.files]
+        return WorkerJob(
+            name=step.spec.name,
+            node=encode(step.spec.node),
+            inputs={role: str(path) for role, path in inputs.items()},
+            out=str(out),
+            folder=str(step.spec.folder),
+            project=str(step.spec.root),
+            log=str(log),
+            known_files=tuple(str(path) for path in known),
+            ignored_folders=self.planner.ignored,
+        )
+
+    def _place(self, role: str, edge: Edge, above: Mapping[str, Step], folder: Path) -> Path:
+        """A path under which the node can read an input.
+
+        A single file of the store is a symbolic link; a folder is real files, since onnx and onnxruntime
+        refuse external data that is reached by a link.
+        """
+        producer = above[edge.identity]
+        destination = folder / role
+        destination.parent.mkdir(exist_ok=True)
+        if producer.source:
+            return sources.stage(producer.source, destination) / edge.member
+        assert producer.digest
+        if self.store.objects.is_folder(producer.digest):
+            self.store.objects.materialise(producer.digest, destination)
+            return destination / edge.member
+        destination = destination.with_name(f"{role}{producer.spec.node.suffix}")
+        destination.symlink_to(self.store.objects.path(producer.digest))
+        return destination
+
+    def _make_record(self, step: Step, outcome: Outcome, found: tuple[Condition, ...], out: Path, log: Path) -> Record:
+        assert step.fingerprint
+        warnings = outcome.warnings + ((_named(found),) if undeclared(found) else ())
+        artifact = self.store.objects.publish(out)
+        return Record(
+            key=step.fingerprint.key,
+            fingerprint=step.fingerprint,
+            artifact=artifact,
+            suffix=step.spec.node.suffix if not artifact.is_folder else "",
+            seconds=outcome.seconds,
+            measurements=outcome.measurements,
+            onnx=outcome.onnx,
+            warnings=warnings,
+            conditions=found,
+            observed_by=outcome.observed_by,
+            log=self.store.objects.publish(log).digest if log.is_file() else None,
+            peak_rss_mib=outcome.peak_rss_mib,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            seen={"host": platform.node(), "system": platform.platform(), "machine": platform.machine()},
+        )
+
+
+def _named(found: tuple[Condition, ...]) -> str:
+    """One sentence that names what the user's code read without declaring it."""
+    names = ", ".join(f"{one.kind} {one.name}" for one in undeclared(found))
+    return f"the code read {names}, which is declared nowhere; from now on it counts as an input"

@@ -1,0 +1,131 @@
+"""argv → verb.
+
+Keeps its own imports to `os` and `sys`, since this module is on the path of every no-op. The first bare word
+is the verb; Hydra composes the rest, so that overrides, sweeps, `--cfg`, `--info`, `--help` and completion
+work for every verb. Hydra ends with status 1 for everything; the statuses 0, 1, 2 and 130 are made here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mobuild.config.overrides import Words
+
+VERBS = ("build", "plan", "why", "list", "init", "path", "log", "lock", "clean")
+_HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
+
+
+def main() -> None:
+    """The console script: run and exit with the status."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line; returns 0 done, 1 failed, 2 not understood, 130 interrupted."""
+    if argv in (["--version"], ["-V"]):
+        import mobuild
+
+        print(f"mobuild {mobuild.__version__}")
+        return 0
+    try:
+        return _dispatch(argv)
+    except KeyboardInterrupt:
+        print("interrupted; what was finished is kept, and the next run goes on from there", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+
+
+def _dispatch(argv: list[str]) -> int:
+    from mobuild.config.overrides import take_apart
+    from mobuild.errors import MobuildError
+    from mobuild.report import messages
+
+    try:
+        words = take_apart(argv)
+        verb, bare = _verb(list(words.bare))
+        if any(flag.split("=")[0] in _HYDRA_FLAGS for flag in words.flags):
+            return _compose_and_run(verb, (), words)
+        if verb in ("init", "clean", "list"):
+            return _without_jobs(verb, bare)
+        return _compose_and_run(verb, _target(verb, bare), words)
+    except MobuildError as error:
+        messages.error(error)
+        return error.status
+
+
+def _verb(bare: list[str]) -> tuple[str, list[str]]:
+    """The verb and the bare words after it.
+
+    Raises:
+        ConfigError: the first bare word is no verb.
+    """
+    from mobuild.errors import ConfigError, did_you_mean
+
+    if not bare:
+        return "build", []
+    if bare[0] not in VERBS:
+        raise ConfigError(
+            f"there is no verb {bare[0]!r}.{did_you_mean(bare[0], VERBS)}",
+            f"Verbs: {', '.join(VERBS)}\nOverrides have an '=': target={bare[0]}",
+        )
+    return bare[0], bare[1:]
+
+
+def _target(verb: str, bare: list[str]) -> tuple[str, ...]:
+    """`path engine` and `log engine` mean `target=engine`; no other verb takes bare words.
+
+    Raises:
+        ConfigError: a word too many.
+    """
+    from mobuild.errors import ConfigError
+
+    if len(bare) > (1 if verb in ("path", "log") else 0):
+        raise ConfigError(f"{verb}: what is {bare[-1]!r}?", f"overrides have an '=': target={bare[-1]}")
+    return tuple(f"target={word}" for word in bare)
+
+
+def _without_jobs(verb: str, bare: list[str]) -> int:
+    from pathlib import Path
+
+    from mobuild.config.project import find_project
+    from mobuild.errors import ConfigError
+
+    project = find_project(Path.cwd())
+    if verb == "init":
+        from mobuild.verbs.init import init
+
+        if len(bare) != 1:
+            raise ConfigError(
+                "init: expected one name", "mobuild init NAME writes recipes/NAME.yaml and recipes/NAME.py"
+            )
+        return init(project.root, bare[0])
+    if bare:
+        raise ConfigError(f"{verb}: what is {bare[0]!r}?", f"mobuild {verb} takes no words")
+    if verb == "clean":
+        from mobuild.verbs.clean import clean
+
+        return clean(project.build)
+    from mobuild.config.catalogue import catalogue
+    from mobuild.verbs.list import list_all
+
+    return list_all(catalogue(project))
+
+
+def _compose_and_run(verb: str, overrides: tuple[str, ...], words: Words) -> int:
+    """Let Hydra compose and call the verb with all jobs at once."""
+    from dataclasses import replace
+    from pathlib import Path
+
+    from mobuild.config.entry import Entry
+    from mobuild.config.project import find_project
+    from mobuild.report import messages
+
+    project = find_project(Path.cwd())
+    for text in project.notes:
+        messages.note(text)
+    return Entry(verb, project).run(replace(words, overrides=words.overrides + overrides))

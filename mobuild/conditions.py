@@ -1,0 +1,80 @@
+"""Observed inputs as conditions of a record.
+
+What the user's code read beyond its declared inputs and its static closure is not in the key, since nobody
+knew of it beforehand; it becomes a condition of the record, and a record is a hit only while all of its
+conditions hold. Paths inside the project are kept relative to its root, so that a moved project still hits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mobuild.closure import module_digest
+from mobuild.executors.job import Observed
+from mobuild.fingerprint import Change
+from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, value_digest
+from mobuild.observers.files import folder_digest
+from mobuild.store import Condition, StatCache
+from mobuild.toolchain import Environment
+
+
+def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tuple[Condition, ...]:
+    """`observed` as sorted conditions; distributions that the key already holds (`keyed`) are left out."""
+    found = [Condition("file", _name(path, root), value) for path, value in observed.files.items()]
+    found += [Condition("folder", _name(path, root), value) for path, value in observed.folders.items()]
+    found += [Condition("environment", name, value) for name, value in observed.environment.items()]
+    found += [Condition("module", _name(path, root), module_digest(Path(path))) for path in observed.modules.values()]
+    found += [
+        Condition("distribution", name, version)
+        for name, version in observed.distributions.items()
+        if name not in keyed
+    ]
+    return tuple(sorted(set(found), key=lambda one: (one.kind, one.name)))
+
+
+def undeclared(found: Sequence[Condition]) -> tuple[Condition, ...]:
+    """Those of the conditions that a user could declare: files, folders, variables."""
+    return tuple(one for one in found if one.kind in ("file", "folder", "environment"))
+
+
+def broken(
+    wanted: Sequence[Condition], root: Path, files: StatCache, environment: Environment, ignored: Sequence[str]
+) -> tuple[Change, ...]:
+    """The conditions that do not hold now, as changes from what the record saw.
+
+    `ignored` are the folders that mobuild itself makes; they do not count in a folder's listing.
+    """
+    pairs = ((one, _current(one, root, files, environment, ignored)) for one in wanted)
+    return tuple(Change(f"{one.kind} {one.name}", one.value[:12], now[:12]) for one, now in pairs if now != one.value)
+
+
+def _current(one: Condition, root: Path, files: StatCache, environment: Environment, ignored: Sequence[str]) -> str:
+    """What a condition's subject is now; `-` when it is absent."""
+    if one.kind == "environment":
+        return _variable(one)
+    if one.kind == "distribution":
+        return environment.distributions.get(one.name, ABSENT)
+    path = root / one.name
+    try:
+        if one.kind == "folder":
+            return folder_digest(str(path), ignored)
+        if not path.is_file():
+            return "" if path.exists() else ABSENT
+        return module_digest(path) if one.kind == "module" else files.sha256(path)
+    except OSError:
+        return ABSENT
+
+
+def _variable(one: Condition) -> str:
+    if one.value == SECRET:
+        return SECRET  # recorded by name only
+    return names_digest(list(os.environ)) if one.name == WHOLE else value_digest(os.environ.get(one.name))
+
+
+def _name(path: str, root: Path) -> str:
+    try:
+        return Path(path).relative_to(root).as_posix()
+    except ValueError:
+        return path

@@ -1,0 +1,72 @@
+"""Hydra, set up for mobuild: search path, groups, launcher, and compositions outside `hydra.main`."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+from hydra import initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.core.singleton import Singleton
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from mobuild import launcher
+from mobuild.config.project import Project, shipped
+from mobuild.config.recipes import store_groups
+
+PRIMARY = "mobuild"
+
+
+def prepare(project: Project) -> str:
+    """Register all that a composition needs; returns the folder of the primary config."""
+    if project.conf:
+        Plugins.instance().register(_search_path(str(project.conf)))
+    launcher.register()
+    store_groups(project)
+    OmegaConf.register_new_resolver("mobuild.scratch", _scratch, replace=True)
+    return str(shipped("conf"))
+
+
+def compose_again(overrides: Sequence[str]) -> DictConfig:
+    """A composition beside the running one, by the same loader, with the node `hydra` in it."""
+    loader = GlobalHydra.instance().config_loader()
+    config: DictConfig = loader.load_configuration(PRIMARY, list(overrides), run_mode=RunMode.RUN)
+    return config
+
+
+@contextmanager
+def hydra_for(project: Project) -> Iterator[None]:
+    """Hydra for the Python API and for tests; leaves its singletons as they were."""
+    before = Singleton.get_state()
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(prepare(project), version_base="1.3", job_name=PRIMARY):
+            yield
+    finally:
+        Singleton.set_state(before)
+
+
+def _search_path(folder: str) -> type[SearchPathPlugin]:
+    class ProjectConf(SearchPathPlugin):  # type: ignore[misc]
+        """Puts the project's own conf folder before the shipped one."""
+
+        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+            search_path.prepend(provider="project", path=f"file://{folder}")
+
+    return ProjectConf
+
+
+@cache
+def _scratch() -> str:
+    """A folder for what Hydra insists on writing; removed at exit, so that projects stay clean."""
+    folder = tempfile.mkdtemp(prefix="mobuild-hydra-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

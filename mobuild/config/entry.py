@@ -1,0 +1,113 @@
+"""One command through `hydra.main`: compose, make jobs, call the verb once with all of them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from mobuild.config.compose import PRIMARY, compose_again, prepare
+from mobuild.config.jobs import make_job
+from mobuild.config.overrides import Words, complete
+from mobuild.config.project import Project
+from mobuild.errors import ConfigError, MobuildError
+from mobuild.faults import unforeseen
+from mobuild.job import Job
+from mobuild.report import messages
+
+
+class Entry:
+    """The task function that Hydra calls; keeps the status, since Hydra drops return values."""
+
+    def __init__(self, verb: str, project: Project) -> None:
+        self.verb, self.project = verb, project
+        self.status: int | None = None
+
+    def run(self, words: Words) -> int:
+        """Run Hydra over the command line; 2 when it could not compose."""
+        overrides = complete(words, self.project)
+        folder = prepare(self.project)
+        argv, sys.argv = sys.argv, [PRIMARY, *words.flags, *overrides]
+        try:
+            hydra.main(config_path=folder, config_name=PRIMARY, version_base="1.3")(self._task)()
+        except SystemExit as end:
+            if end.code:
+                return 2 if self.status is None else self.status or 1
+        finally:
+            sys.argv = argv
+        return self.status or 0
+
+    def run_all(self, configs: Sequence[DictConfig]) -> None:
+        """Make every job that can be made and run the verb over them; errors become the status."""
+        self.status = 0
+        jobs: list[Job] = []
+        for config in configs:
+            try:
+                jobs.append(job_of(config, self.project))
+            except MobuildError as error:
+                messages.error(error)
+                self.status = max(self.status, error.status)
+        if not jobs:
+            return
+        self.status = _worse(self.status, _call(self.verb, jobs))
+
+    @property
+    def _task(self) -> Callable[[DictConfig], None]:
+        def task(config: DictConfig) -> None:
+            whole = config.copy()
+            with open_dict(whole):
+                whole.hydra = OmegaConf.create(
+                    {"runtime": HydraConfig.get().runtime, "overrides": HydraConfig.get().overrides}
+                )
+            self.run_all([whole])
+
+        task.run_all = self.run_all  # type: ignore[attr-defined]
+        return task
+
+
+def compose_job(overrides: Sequence[str], project: Project) -> Job:
+    """One job outside `hydra.main`; Hydra must be initialised (`compose.hydra_for`).
+
+    Raises:
+        ConfigError: the overrides cannot be composed.
+    """
+    try:
+        return job_of(compose_again(overrides), project)
+    except HydraException as error:
+        raise ConfigError(str(error)) from error
+
+
+def job_of(config: DictConfig, project: Project) -> Job:
+    """`make_job`, with what OmegaConf has to say as errors of ours.
+
+    Raises:
+        ConfigError: also for a key that is missing or has the wrong type.
+    """
+    try:
+        return make_job(config, project)
+    except OmegaConfBaseException as error:
+        raise ConfigError(" ".join(str(error).split())) from error
+
+
+def _call(name: str, jobs: Sequence[Job]) -> int:
+    """Run a verb; its errors become messages and a status, also those that mobuild did not foresee."""
+    verb: Callable[[Sequence[Job]], int] = getattr(importlib.import_module(f"mobuild.verbs.{name}"), name)
+    try:
+        return verb(jobs)
+    except MobuildError as error:
+        messages.error(error)
+        return error.status
+    except Exception as error:  # noqa: BLE001 - a fault of mobuild itself must not look like the user's
+        messages.error(unforeseen(error, f"mobuild {name}"))
+        return 1
+
+
+def _worse(one: int, other: int) -> int:
+    """1 (something failed) tells more than 2 (something was not understood) once anything ran."""
+    return 1 if 1 in (one, other) else max(one, other)

@@ -1,0 +1,102 @@
+"""What the words of a command line mean before Hydra sees them.
+
+Adds what Hydra's grammar would make the user write: `++` for keys of nodes and backends (which are open),
+the default recipe, and the recipe that starts at an ONNX file for `model=`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mobuild.config.project import Project
+from mobuild.config.recipes import SHAPES_GROUP, default_recipe
+from mobuild.errors import ConfigError
+
+ONNX_RECIPE = "onnx_file"
+_OPEN = re.compile(r"^(nodes|backend|shapes|constraints|toolchain|executor)\.")
+_VALUED = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c")
+
+
+@dataclass(frozen=True)
+class Words:
+    """A command line taken apart: flags for Hydra, overrides, and bare words for the verb."""
+
+    flags: tuple[str, ...]
+    overrides: tuple[str, ...]
+    bare: tuple[str, ...]
+
+    @property
+    def multirun(self) -> bool:
+        return any(flag in ("-m", "--multirun") for flag in self.flags)
+
+
+def take_apart(argv: Sequence[str]) -> Words:
+    """Flags from anywhere (Hydra's own parser wants them together), overrides, bare words."""
+    flags: list[str] = []
+    overrides: list[str] = []
+    bare: list[str] = []
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if word in ("--info", "-i"):
+            known = words and words[0] in ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+            flags.append(f"--info={words.pop(0) if known else 'all'}")
+        elif word in _VALUED and words:
+            flags += [word, words.pop(0)]
+        elif word.startswith("-"):
+            flags.append(word)
+        elif "=" in word or word.startswith("~"):
+            overrides.append(word)
+        else:
+            bare.append(word)
+    return Words(tuple(flags), tuple(overrides), tuple(bare))
+
+
+def complete(words: Words, project: Project) -> list[str]:
+    """The overrides as Hydra is to see them.
+
+    Raises:
+        ConfigError: a list without brackets and without `-m`, or no recipe can be chosen.
+    """
+    overrides = [_opened(_shapes_choice(word)) for word in words.overrides]
+    if not words.multirun:
+        for word in overrides:
+            _refuse_open_list(word)
+    keys = {_key(word) for word in overrides}
+    if "model" in keys:
+        overrides = [word for word in overrides if _key(word) != "recipe"] + [f"recipe={ONNX_RECIPE}"]
+    elif "recipe" not in keys:
+        overrides.append(f"recipe={default_recipe(project)}")
+    return overrides
+
+
+def value_of(overrides: Sequence[str], key: str) -> str | None:
+    """The last value that the overrides give to `key`, as text."""
+    found = [word.partition("=")[2] for word in overrides if _key(word) == key]
+    return found[-1] if found else None
+
+
+def _key(word: str) -> str:
+    return word.partition("=")[0].lstrip("+~")
+
+
+def _opened(word: str) -> str:
+    return f"++{word}" if _OPEN.match(word) else word
+
+
+def _shapes_choice(word: str) -> str:
+    """`shapes=NAME` chooses a file; `shapes={…}` and `shapes=[…]` are values."""
+    key, _, value = word.partition("=")
+    return f"{SHAPES_GROUP}={value}" if key == "shapes" and value[:1] not in ("{", "[", "") else word
+
+
+def _refuse_open_list(word: str) -> None:
+    key, _, value = word.partition("=")
+    plain = value and value[0] not in "[{'\"$" and "(" not in value
+    if plain and "," in value:
+        raise ConfigError(
+            f"{word}: a value with commas is a sweep",
+            f"for a list write '{key}=[{value}]', to sweep over it add -m",
+        )

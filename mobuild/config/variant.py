@@ -1,0 +1,96 @@
+"""The name of a variant: `l20`, `l20+2GiB`, `cpu+3fa9c1d2`.
+
+The hardware's name, then `+value` for each of the well-known axes that differs from the recipe's default,
+then eight digits for all other differences. What counts is the difference and not the words: an override
+that equals the default, or that no node of the targets reads, changes no name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from mobuild.config.compose import compose_again
+from mobuild.config.recipes import SHAPES_GROUP
+from mobuild.errors import MobuildError
+from mobuild.fingerprint import canonical, digest_bytes, parameters
+from mobuild.graph import Graph
+
+_NAMED = ("precision", "backend", SHAPES_GROUP, "workspace", "toolchain")
+_PLACE = ("hardware", "recipe", "model")  # said by the folder names already
+_STEERING = ("target", "cache", "keep_going", "format", "executor", "project", "hydra", "constraints")
+
+
+def variant_name(
+    config: DictConfig, graph: Graph, overrides: Sequence[str], graph_of: Callable[[DictConfig], Graph]
+) -> str:
+    """The folder name of a job's artifacts below `build/<recipe>/`.
+
+    `config` is the job's, with its `hydra` node; `graph_of` makes the graph of another composition.
+    """
+    placing = [word for word in overrides if _group(word) in _PLACE]
+    named = [word for word in overrides if _key(word) in _NAMED]
+    others = [word for word in overrides if _group(word) not in _PLACE + _STEERING and word not in named]
+    parts = [_choices(config).get("hardware", "cpu").replace("/", ".")]
+    if named:
+        parts += _named_values(config, compose_again(placing))
+    if others and (digits := _other_digits(config, graph, placing + named, others, graph_of)):
+        parts.append(digits)
+    return "+".join(parts)
+
+
+def _key(word: str) -> str:
+    return word.partition("=")[0].lstrip("+~")
+
+
+def _group(word: str) -> str:
+    return _key(word).split(".")[0].split("/")[0].split("@")[0]
+
+
+def _choices(config: DictConfig) -> Mapping[str, str]:
+    return {str(key): str(value) for key, value in config.hydra.runtime.choices.items()}
+
+
+def _named_values(config: DictConfig, base: DictConfig) -> list[str]:
+    """The well-known axes that differ: a group's choice, or a plain value."""
+    values = []
+    for key in _NAMED:
+        choice, value = _choices(config).get(key, "None"), OmegaConf.select(config, key)
+        if choice != _choices(base).get(key, "None"):
+            values.append(choice.replace("/", "."))
+        elif isinstance(value, (str, int)) and value != OmegaConf.select(base, key):
+            values.append(str(value))
+    return values
+
+
+def _other_digits(
+    config: DictConfig,
+    graph: Graph,
+    base_overrides: Sequence[str],
+    others: Sequence[str],
+    graph_of: Callable[[DictConfig], Graph],
+) -> str:
+    """Eight digits of what the other overrides change in the nodes; empty when that is nothing."""
+    base = compose_again([*base_overrides, *(word for word in config.hydra.overrides.task if _key(word) == "target")])
+    try:
+        before = _description(graph_of(base))
+    except MobuildError:  # the recipe is whole only with these overrides
+        return digest_bytes(canonical(sorted(others)))[:8]
+    after = _description(graph)
+    changed = {name: text for name, text in after.items() if before.get(name) != text}
+    return digest_bytes(canonical(changed))[:8] if changed else ""
+
+
+def _description(graph: Graph) -> dict[str, Any]:
+    """Every node with all that a recipe says of it."""
+    return {
+        name: [
+            spec.node.kind,
+            parameters(spec.node),
+            {role: [need.node, need.member] for role, need in graph.edges[name].items()},
+            str(spec.python or ""),
+        ]
+        for name, spec in graph.nodes.items()
+    }

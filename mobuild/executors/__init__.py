@@ -1,0 +1,1 @@
+"""Where nodes run: each executor takes a `Job` and gives back an `Outcome`."""

@@ -1,0 +1,68 @@
+"""What goes to a worker and what comes back, as values that are JSON on the way.
+
+The worker itself reads and writes the plain documents (`mobuild.worker`); these types are for those
+that send jobs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """One node to build: all that a worker is told. Every path is absolute."""
+
+    name: str
+    node: Mapping[str, Any]  # mobuild.node.encode(node)
+    inputs: Mapping[str, str]  # role → path of the artifact
+    out: str  # where the artifact goes; does not exist yet
+    folder: str  # the recipe's folder: first on the module search path
+    project: str  # working directory: second on the module search path
+    log: str
+    known_files: tuple[str, ...] = ()  # inputs and closure: keyed already, never reported
+    ignored_folders: tuple[str, ...] = ()  # store, staging, build/
+    secrets: tuple[str, ...] = ()  # more environment variables whose value is never recorded
+
+    def document(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a node read beyond its declared inputs and the static closure; `-` stands for absent.
+
+    `folders` are digested by `observers.files.folder_digest`. In `environment`, `*` is the list of all
+    names, and the digest `secret` means that the value was not looked at.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)  # path → SHA-256
+    folders: Mapping[str, str] = field(default_factory=dict)  # path → SHA-256 of the sorted names
+    environment: Mapping[str, str] = field(default_factory=dict)  # name → SHA-256 of the value
+    modules: Mapping[str, str] = field(default_factory=dict)  # first-party, loaded at run time → path
+    sources: Mapping[str, str] = field(default_factory=dict)  # path of such a module → SHA-256 as run
+    distributions: Mapping[str, str] = field(default_factory=dict)  # third-party, loaded → version
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A node that was built."""
+
+    seconds: float  # wall time of build()
+    peak_rss_mib: float
+    measurements: Mapping[str, Any]
+    onnx: Mapping[str, Any]
+    warnings: tuple[str, ...]
+    observed: Observed
+    observed_by: tuple[str, ...]  # the observers that were on to the end
+
+    @staticmethod
+    def from_document(document: Mapping[str, Any]) -> Outcome:
+        plain = {spec.name: document[spec.name] for spec in dataclasses.fields(Outcome)}
+        plain["warnings"] = tuple(plain["warnings"])
+        plain["observed_by"] = tuple(plain["observed_by"])
+        plain["observed"] = Observed(**plain["observed"])
+        return Outcome(**plain)

@@ -1,0 +1,84 @@
+"""Builds nodes on this machine: the user's code and builders each in a fresh process, the rest in
+processes that stay warm."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from mobuild.blame import plain
+from mobuild.errors import MobuildError, by_name
+from mobuild.executors.job import Job, Observed, Outcome
+from mobuild.executors.process import Processes
+from mobuild.executors.warm import Slots
+from mobuild.observers.environment import is_secret
+
+__all__ = ["Job", "LocalExecutor", "Observed", "Outcome"]
+
+
+class LocalExecutor:
+    """Blocking and thread-safe: a scheduler calls `run` from one thread per running node."""
+
+    def __init__(self) -> None:
+        self._processes = Processes()
+        self._slots = Slots()
+
+    def run(
+        self, job: Job, *, isolated: bool, python: Path | None = None, timeout_seconds: float | None = None
+    ) -> Outcome:
+        """Build `job`, in a fresh process when it is `isolated` or `python` is not this interpreter.
+
+        Raises:
+            MobuildError: what the worker reported, as its own class, or how the worker ended; with the
+                path of the log.
+        """
+        log = Path(job.log)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        interpreter = Path(os.path.abspath(python)) if python else Path(sys.executable)  # noqa: PTH100
+        try:
+            if isolated or interpreter != Path(sys.executable):
+                document = self._processes.run(job, interpreter, timeout_seconds)
+            else:
+                document = self._slots.run(job, timeout_seconds)
+        except MobuildError as error:
+            error.log = job.log
+            raise
+        finally:
+            _clean(log, job.secrets)
+        return _outcome(document, job)
+
+    def close(self) -> None:
+        """Kill what still runs; the calls that wait for it raise `NodeFailed`, 'cancelled'."""
+        self._processes.cancel()
+        self._slots.close()
+
+
+def _outcome(document: dict[str, Any], job: Job) -> Outcome:
+    if "error" in document:
+        error = document["error"]
+        message, hint = (_masked(error[part], job.secrets) for part in ("message", "hint"))
+        raise by_name(error["class"])(message, hint, job.log)
+    return Outcome.from_document(document)
+
+
+def _clean(log: Path, secrets: Iterable[str]) -> None:
+    """Take terminals' escape sequences and the values of secrets out of a finished log."""
+    if not log.exists():
+        return
+    text = log.read_text(encoding="utf-8", errors="surrogateescape")
+    cleaned = _masked(plain(text), secrets)
+    if cleaned != text:
+        log.write_text(cleaned, encoding="utf-8", errors="surrogateescape")
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    for name, value in os.environ.items():
+        if len(value) >= _SHORTEST_SECRET and is_secret(name, tuple(secrets)):
+            text = text.replace(value, f"<{name}>")
+    return text
+
+
+_SHORTEST_SECRET = 6  # shorter ones (`1`, `none`) would blank out ordinary text

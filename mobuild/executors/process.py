@@ -1,0 +1,148 @@
+"""Runs one job in a fresh process of its own session, under any Python from 3.8 on.
+
+The process group is killed on timeout, on cancellation, and when the worker is done, so that nothing
+that it started writes on in staging.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mobuild.errors import NodeFailed, ToolchainError
+from mobuild.executors import endings
+from mobuild.executors.job import Job
+from mobuild.executors.memory import memory
+from mobuild.firstparty import PACKAGE
+
+# The package is loaded from its folder alone: with the folder above it on the path, mobuild's own
+# site-packages would leak into the other interpreter. Entries that mean the working directory go, since
+# a `json.py` there must not stand in for the standard library's.
+BOOTSTRAP = """
+import importlib.util, sys
+sys.path[:] = [entry for entry in sys.path if entry]
+spec = importlib.util.spec_from_file_location(
+    "mobuild", {init!r}, submodule_search_locations=[{package!r}])
+module = importlib.util.module_from_spec(spec)
+sys.modules["mobuild"] = module
+spec.loader.exec_module(module)
+from mobuild import worker
+worker.main(sys.argv[1], int(sys.argv[2]))
+""".format(init=PACKAGE + "/__init__.py", package=PACKAGE)
+
+
+class Child:
+    """One worker process, from start to the status it left."""
+
+    def __init__(self, python: Path, job_file: Path, log: Path) -> None:
+        command = [str(python), "-u", "-X", "faulthandler", "-c", BOOTSTRAP, str(job_file), str(os.getpid())]
+        with log.open("ab") as stream:
+            self._process = _started(command, stream)
+        self._guard = threading.Lock()
+        self._is_reaped = False
+        self.timed_out = False
+        self.cancelled = False
+
+    def wait(self, timeout_seconds: float | None) -> tuple[int, float]:
+        """Wait for the end: exit status (minus the signal when killed), and peak memory in MiB."""
+        timer = threading.Timer(timeout_seconds or 0, self._time_out)
+        if timeout_seconds:
+            timer.start()
+        try:
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        finally:
+            timer.cancel()
+            code, peak_rss_mib = self._reap()
+        return code, peak_rss_mib
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self._kill()
+
+    def _time_out(self) -> None:
+        self.timed_out = True
+        self._kill()
+
+    def _kill(self) -> None:
+        with self._guard:
+            if not self._is_reaped:  # afterwards the number may be another process's
+                with suppress(ProcessLookupError, PermissionError):  # macOS: only a zombie is left
+                    os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _reap(self) -> tuple[int, float]:
+        self._kill()  # what is left of the group; the worker itself is dead, save on an interrupt
+        with self._guard:
+            _, status, usage = os.wait4(self._process.pid, 0)
+            self._is_reaped = True
+        code = os.waitstatus_to_exitcode(status)
+        self._process.returncode = code
+        return code, usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
+
+
+class Processes:
+    """The isolated workers that run now; each call of `run` blocks for one of them."""
+
+    def __init__(self) -> None:
+        self._children: set[Child] = set()
+
+    def run(self, job: Job, python: Path, timeout_seconds: float | None) -> dict[str, Any]:
+        """The worker's result document.
+
+        Raises:
+            NodeFailed: it left none; says how it ended.
+            ToolchainError: `python` cannot be started.
+        """
+        before = memory()
+        with tempfile.TemporaryDirectory(prefix="mobuild-") as folder:
+            job_file = Path(folder, "job.json")
+            job_file.write_text(json.dumps(job.document()), encoding="utf-8")
+            child = Child(python, job_file, Path(job.log))
+            self._children.add(child)
+            try:
+                code, peak_rss_mib = child.wait(timeout_seconds)
+            finally:
+                self._children.discard(child)
+            result = Path(folder, "job.json.result.json")
+            if result.exists():  # whatever a library's tear-down did afterwards
+                return dict(json.loads(result.read_text(encoding="utf-8")))
+        raise self._ending(job.name, child, code, peak_rss_mib, timeout_seconds or 0, before)
+
+    def cancel(self) -> None:
+        for child in list(self._children):
+            child.cancel()
+
+    def _ending(
+        self, node: str, child: Child, code: int, peak_rss_mib: float, timeout_seconds: float, before: Any
+    ) -> NodeFailed:
+        if child.cancelled:
+            return endings.cancelled(node)
+        if child.timed_out:
+            return endings.timed_out(node, timeout_seconds)
+        if code < 0:
+            return endings.killed(node, -code, peak_rss_mib, before, memory())
+        return endings.silent(node, code)
+
+
+def _started(command: list[str], log: Any) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=dict(os.environ),  # readline, for one, sets variables that only C sees: not to pass on
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolchainError(
+            f"python {command[0]!r} cannot be started: {error.strerror}",
+            "toolchain.python names the interpreter of an environment, such as ./venv/bin/python",
+        ) from error

@@ -1,0 +1,49 @@
+"""Whose code a file is: the user's (first-party), or the interpreter's, an installed package's, or ours.
+
+First-party code and what it touches enter keys by content; third-party code counts by its
+distribution's version, so it is never looked at in detail.
+"""
+
+# ruff: noqa: PTH100, PTH120, PTH206
+# (paths stay text: there are thousands of them)
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether the absolute `path` is `folder` or lies in it; both as text, links not followed."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def is_installed(path: str) -> bool:
+    """Whether `path` lies where installers put packages."""
+    return any(name in _INSTALLED for name in path.split(os.sep))
+
+
+@lru_cache(maxsize=None)
+def is_stdlib(path: str) -> bool:
+    """Whether `path` belongs to the standard library of the running interpreter."""
+    return any(is_below(path, folder) for folder in _stdlib_folders()) and not is_installed(path)
+
+
+@lru_cache(maxsize=None)
+def is_first_party(path: str) -> bool:
+    """Whether the file or folder at the absolute `path` is the user's own.
+
+    Code without a file (`<string>`, `<frozen importlib._bootstrap>`) is nobody's.
+    """
+    if not path or path.startswith("<"):
+        return False
+    return not (is_installed(path) or is_stdlib(path) or is_below(path, PACKAGE))
+
+
+@lru_cache(maxsize=None)
+def _stdlib_folders() -> tuple[str, ...]:
+    folder = os.path.dirname(os.path.abspath(os.__file__))
+    return tuple({folder, os.path.realpath(folder)})

@@ -1,0 +1,126 @@
+"""Nodes by name and the edges between them, as a recipe declares them.
+
+A name is `onnx` at the top of a recipe or `enc.onnx` in a chain. A need is a node's name, looked up in the
+node's own chain and then at the top, or `prep/model.onnx`, a member of the folder that `prep` makes. A
+graph holds what its targets need and nothing else: `Catalogue.spec` is asked for a node only when it is
+reached, so a broken node that no target needs costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from mobuild.errors import GraphError, did_you_mean
+from mobuild.node import Node
+
+
+@dataclass(frozen=True)
+class Need:
+    """One edge: the node that is needed and, when it makes a folder, which member."""
+
+    node: str
+    member: str = ""
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """A node as a recipe places it: its parameters, its edges, and where and how it runs."""
+
+    name: str
+    node: Node
+    needs: Mapping[str, str] = field(default_factory=dict)  # role → name as written
+    folder: Path = Path()  # the recipe's: `file.py:` is relative to it
+    root: Path = Path()  # the project's: other paths are relative to it
+    python: Path | None = None  # another interpreter to run under
+    timeout_seconds: float | None = None
+
+
+class Catalogue(Protocol):
+    """What can be asked for by name; `spec` may raise ConfigError for that one node."""
+
+    @property
+    def recipe(self) -> str: ...
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def spec(self, name: str) -> NodeSpec: ...
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The nodes that the targets need, each after those that it needs."""
+
+    nodes: Mapping[str, NodeSpec]
+    edges: Mapping[str, Mapping[str, Need]]  # node → role → need
+    targets: tuple[str, ...]
+
+
+def build_graph(catalogue: Catalogue, targets: Sequence[str]) -> Graph:
+    """The graph below `targets`, in the order of dependence.
+
+    Raises:
+        GraphError: an unknown target or need, or a cycle, which the message draws.
+    """
+    wanted = tuple(dict.fromkeys(name for target in targets for name in expand(catalogue, target)))
+    nodes: dict[str, NodeSpec] = {}
+    edges: dict[str, dict[str, Need]] = {}
+    for name in wanted:
+        _visit(catalogue, name, (), nodes, edges)
+    return Graph(nodes, edges, wanted)
+
+
+def expand(catalogue: Catalogue, target: str) -> tuple[str, ...]:
+    """The nodes that a target means: itself, or the node of that name in every chain.
+
+    Raises:
+        GraphError: there is no such node.
+    """
+    names = catalogue.names
+    if target in names:
+        return (target,)
+    in_chains = tuple(name for name in names if name.endswith(f".{target}"))
+    if not in_chains:
+        raise GraphError(
+            f"recipe {catalogue.recipe!r}: there is no node {target!r} to build.{did_you_mean(target, names)}",
+            f"Nodes: {', '.join(names)}",
+        )
+    return in_chains
+
+
+def _visit(
+    catalogue: Catalogue,
+    name: str,
+    path: tuple[str, ...],
+    nodes: dict[str, NodeSpec],
+    edges: dict[str, dict[str, Need]],
+) -> None:
+    if name in path:
+        drawn = " → ".join((*path[path.index(name) :], name))
+        raise GraphError(
+            f"recipe {catalogue.recipe!r}: the nodes need each other in a cycle: {drawn}",
+            "(read '→' as 'needs'); let one of them need something else",
+        )
+    if name in nodes:
+        return
+    spec = catalogue.spec(name)
+    needs = {role: _look_up(catalogue, spec, role, text) for role, text in spec.needs.items()}
+    for need in needs.values():
+        _visit(catalogue, need.node, (*path, name), nodes, edges)
+    nodes[name], edges[name] = spec, needs
+
+
+def _look_up(catalogue: Catalogue, spec: NodeSpec, role: str, text: str) -> Need:
+    wanted, _, member = text.partition("/")
+    chain, dot, _ = spec.name.rpartition(".")
+    for candidate in (f"{chain}{dot}{wanted}", wanted):
+        if candidate in catalogue.names:
+            return Need(candidate, member)
+    raise GraphError(
+        f"recipe {catalogue.recipe!r}, node {spec.name!r}: needs {role!r} from {wanted!r}, which is no node."
+        f"{did_you_mean(wanted, catalogue.names)}",
+        f"Nodes: {', '.join(catalogue.names)}",
+    )

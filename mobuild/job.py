@@ -1,0 +1,37 @@
+"""What one point of a sweep asks for: plain values that `config` makes and the verbs work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mobuild.graph import Graph
+from mobuild.hardware import Hardware
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What steers a run and enters no key."""
+
+    cache: Path
+    build: Path
+    project: Path
+    strict: bool
+    keep_going: bool
+    format: str
+    slots: int | None
+    timeout_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One point of a sweep: what to build, for which hardware, and what it is called."""
+
+    recipe: str
+    variant: str
+    root: Path  # where the recipe's relative paths start
+    graph: Graph
+    hardware: Hardware
+    lock: Path  # the file of the recipe's pinned sources
+    overrides: tuple[str, ...]
+    settings: Settings

@@ -1,0 +1,89 @@
+"""What a node's key is made of besides its inputs: parameters, code, toolchain.
+
+Reads files and folders, imports nothing of the user's and none of the heavy libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mobuild import toolchain
+from mobuild.closure import Closure, closure
+from mobuild.fingerprint import Fingerprint, digest_file, parameters
+from mobuild.graph import NodeSpec
+from mobuild.node import code_references
+from mobuild.toolchain import Environment
+
+
+@dataclass(frozen=True)
+class Traits:
+    """The part of a fingerprint that is known before the inputs are."""
+
+    params: Mapping[str, Any]
+    code: Mapping[str, str]
+    toolchain: Mapping[str, str]
+    files: tuple[Path, ...]  # the first-party files behind `code`
+
+    def fingerprint(self, spec: NodeSpec, inputs: Mapping[str, str]) -> Fingerprint:
+        node = spec.node
+        return Fingerprint(node.kind, node.revision, self.params, inputs, self.code, self.toolchain)
+
+
+class Keys:
+    """Works out traits; remembers environments and closures for the length of one command."""
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+        self._environments: dict[Path | None, Environment] = {}
+        self._closures: dict[tuple[str, Path, Path, Path | None], Closure] = {}
+
+    def environment(self, python: Path | None) -> Environment:
+        """The interpreter that runs a node: `None` is mobuild's own.
+
+        Raises:
+            ToolchainError: the interpreter is missing, too old, or does not start.
+        """
+        if python not in self._environments:
+            self._environments[python] = toolchain.probe(python, self._cache) if python else toolchain.host()
+        return self._environments[python]
+
+    def traits(self, spec: NodeSpec) -> Traits:
+        """The traits of a node as things stand now."""
+        environment = self.environment(spec.python)
+        closures = [self._closure(reference, spec) for reference in code_references(spec.node)]
+        scripts = _scripts(spec)
+        code = {name: value for each in closures for name, value in each.modules.items()}
+        code.update({str(path.relative_to(spec.root)): digest_file(path) for path in scripts})
+        imports = {name for each in closures for name in each.imports}
+        files = tuple(path for each in closures for path in each.files) + scripts
+        return Traits(parameters(spec.node), code, self._versions(spec, environment, imports), files)
+
+    def forget_code(self) -> None:
+        """Read the user's code anew at the next question, as a node that ran may have seen other files."""
+        self._closures.clear()
+
+    def _closure(self, reference: str, spec: NodeSpec) -> Closure:
+        place = (reference, spec.folder, spec.root, spec.python)
+        if place not in self._closures:
+            self._closures[place] = closure(reference, spec.folder, spec.root, self.environment(spec.python))
+        return self._closures[place]
+
+    def _versions(self, spec: NodeSpec, environment: Environment, imports: Iterable[str]) -> dict[str, str]:
+        distributions = {environment.modules[name] for name in imports if name in environment.modules}
+        versions = toolchain.versions(environment, sorted({*spec.node.tools, *distributions}))
+        if code_references(spec.node):
+            versions["python"] = ".".join(environment.version.split(".")[:2])
+        return versions
+
+
+def has_user_code(spec: NodeSpec) -> bool:
+    return bool(code_references(spec.node))
+
+
+def _scripts(spec: NodeSpec) -> tuple[Path, ...]:
+    """The project's files that a node runs by name (a command's scripts)."""
+    files = getattr(spec.node, "files", None)
+    return tuple(files(spec.root)) if callable(files) else ()

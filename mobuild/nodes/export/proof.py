@@ -1,0 +1,166 @@
+"""Proof that the file computes what the network computes, at more than the sizes it was exported with.
+
+An axis with a name is a promise: other sizes work. Exporters break it silently (a Python int taken from
+a shape becomes a constant), so every named axis is run at a second size, twice, on copies: state kept
+inside the network or written into its inputs would hide behind the first run.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mobuild import onnxmodel, parity
+from mobuild.errors import NodeFailed
+from mobuild.nodes.export.frames import user_line, words
+from mobuild.nodes.export.shapes import Input, as_summary, axis_names
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs and what torch makes of them. `axis` is the one that differs from the example."""
+
+    sizes: Mapping[str, int]
+    axis: str
+    feeds: Mapping[str, Any]
+    want: tuple[Any, ...]
+
+    @property
+    def where(self) -> str:
+        return "at " + (", ".join(f"{axis}={size}" for axis, size in self.sizes.items()) or "its one size")
+
+
+def cases(
+    module: Any, inputs: Sequence[Input], sizes: Mapping[str, int], absolute: float, relative: float
+) -> list[Case]:
+    """The example first, then one case for each dynamic axis; each was run twice and agreed.
+
+    Raises:
+        NodeFailed: the network takes no example size, or no second size of an axis, or answers
+            differently the second time.
+    """
+    example = _example(module, inputs, sizes)
+    found = [example] + [_second(module, inputs, example, axis) for axis in axis_names(inputs)]
+    for case in found:
+        _assert_repeats(module, case, absolute, relative)
+    return found
+
+
+def output_shapes(found: Sequence[Case], names: Sequence[str]) -> dict[str, tuple[int | str, ...]]:
+    """Shape of each output: an axis that moves with an input's axis bears its name, any other that
+    moves a name of its own."""
+    return {name: tuple(_axes(name, [case.want[i].shape for case in found], found)) for i, name in enumerate(names)}
+
+
+def prove(file: Path, found: Sequence[Case], absolute: float, relative: float) -> dict[str, float]:
+    """Run the file in ONNX Runtime on every case, twice; the largest differences from torch.
+
+    Raises:
+        NodeFailed: names the axis whose second size fails, and the ONNX node where it is known.
+    """
+    session = onnxmodel.open_session(file)
+    takes = [each.name for each in session.get_inputs()]
+    measured = [
+        _prove(session, case, {name: case.feeds[name] for name in takes}, absolute, relative)
+        for case in found
+        for _ in range(2)
+    ]
+    return {
+        "parity_max_abs": max(each["max_abs"] for each in measured),
+        "parity_max_rel": max(each["max_rel"] for each in measured),
+    }
+
+
+def run_torch(module: Any, feeds: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The network's output tensors as arrays, in the order in which exporters flatten them."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    arguments = [torch.from_numpy(array.copy()) for array in feeds.values()]
+    try:
+        with torch.no_grad():
+            outputs = module(*arguments)
+    except Exception as error:
+        at = f" at {user_line(error)}" if user_line(error) else ""
+        raise NodeFailed(f"the network fails{at}: {words(error)}") from error
+    return tuple(each.numpy().copy() for each in tree_leaves(outputs) if isinstance(each, torch.Tensor))
+
+
+def _example(module: Any, inputs: Sequence[Input], fixed: Mapping[str, int]) -> Case:
+    refused = NodeFailed("")
+    for sizes in onnxmodel.trial_sizes(as_summary(inputs), fixed):
+        try:
+            return _case(module, inputs, sizes, "")
+        except NodeFailed as error:
+            refused = error
+    shapes = ", ".join(f"{each.name} {list(each.shape)}" for each in inputs)
+    raise NodeFailed(
+        f"no example of the inputs {shapes} fits: {refused.message}",
+        "check their number, order and types; sizes that the network needs: sizes: {axis: 64}",
+    ) from refused
+
+
+def _second(module: Any, inputs: Sequence[Input], example: Case, axis: str) -> Case:
+    refused = NodeFailed("")
+    for size in onnxmodel.other_sizes(example.sizes[axis]):
+        if size != example.sizes[axis]:
+            try:
+                return _case(module, inputs, {**example.sizes, axis: size}, axis)
+            except NodeFailed as error:
+                refused = error
+    raise NodeFailed(
+        f"axis {axis!r} is dynamic, but the network takes no size but {example.sizes[axis]}: {refused.message}",
+        f"write {example.sizes[axis]} in place of {axis!r} in `inputs`, or mend the network",
+    ) from refused
+
+
+def _case(module: Any, inputs: Sequence[Input], sizes: Mapping[str, int], axis: str) -> Case:
+    feeds = onnxmodel.feeds(as_summary(inputs), sizes)
+    return Case(dict(sizes), axis, feeds, run_torch(copy.deepcopy(module), feeds))
+
+
+def _assert_repeats(module: Any, case: Case, absolute: float, relative: float) -> None:
+    subject = copy.deepcopy(module)
+    run_torch(subject, case.feeds)
+    try:
+        parity.assert_close(_named(run_torch(subject, case.feeds)), _named(case.want), absolute, relative)
+    except NodeFailed as error:
+        raise NodeFailed(
+            f"the network answers differently when asked twice {case.where}: {error.message}",
+            "random numbers and state kept between calls have no place in a file; remove them",
+        ) from error
+
+
+def _named(outputs: Sequence[Any]) -> dict[str, Any]:
+    return {str(i): each for i, each in enumerate(outputs)}
+
+
+def _prove(session: Any, case: Case, feeds: Mapping[str, Any], absolute: float, relative: float) -> dict[str, Any]:
+    try:
+        got = onnxmodel.run(session, feeds)
+        want = {name: case.want[i] for i, name in enumerate(got)}
+        return parity.assert_close(got, want, absolute, relative, case.where)
+    except NodeFailed as error:
+        if not case.axis:
+            raise NodeFailed(f"the file differs from torch {case.where}: {error}") from error
+        raise NodeFailed(
+            f"axis {case.axis!r} is dynamic in name only; {case.where}: {error}",
+            "the network turns a size into a constant: int(x.shape[0]), a list or buffer of fixed length; "
+            "use x.shape in shapes alone",
+        ) from error
+
+
+def _axes(name: str, shapes: Sequence[Sequence[int]], found: Sequence[Case]) -> list[int | str]:
+    if len({len(shape) for shape in shapes}) != 1:
+        return []
+    return [_axis(f"{name}_{i}", [shape[i] for shape in shapes], found) for i in range(len(shapes[0]))]
+
+
+def _axis(own: str, sizes: Sequence[int], found: Sequence[Case]) -> int | str:
+    if len(set(sizes)) == 1:
+        return sizes[0]
+    same = (axis for axis in found[0].sizes if [case.sizes[axis] for case in found] == list(sizes))
+    return next(same, own)

@@ -1,0 +1,157 @@
+"""Which environment variables the user's code read through `os.environ`.
+
+Python has no audit event for that, so `os.environ` changes its class. Counted are reads whose nearest
+frame outside the standard library is the user's: a library's own look-ups of HOME and PATH are not
+conditions of a model. A read of the whole environment (usually to hand it to a child process) counts as
+the list of its names, `*`: with every value in it, no build would be fresh in the next shell. For the same reason the
+variables that only say where programs and scratch space are do not count. C code's
+`getenv` and `os.environb` are not seen.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import sys
+from typing import Any, Iterator, Sequence
+
+from mobuild.firstparty import is_first_party, is_stdlib
+
+ABSENT = "-"
+SECRET = "secret"
+WHOLE = "*"
+_FLEETING = frozenset(("ORT_DISABLE_TELEMETRY", "_", "OLDPWD", "SHLVL", "LINES", "COLUMNS"))
+_PLACES = frozenset(("PATH", "TMPDIR", "TEMP", "TMP"))
+_SECRETS = ("*_TOKEN", "*_SECRET", "*PASSWORD*", "*_KEY")
+
+_active: Variables | None = None
+
+
+class Variables:
+    """Collects reads between `start` and `stop`: name → SHA-256 of the value, never the value."""
+
+    def __init__(self, secrets: Sequence[str] = ()) -> None:
+        self.read: dict[str, str] = {}
+        self.failure = ""
+        self._secrets = tuple(secrets)
+        self._written: set[str] = set()
+        self._copying: tuple[Any, ...] = ()
+
+    def start(self) -> None:
+        global _active
+        self._plain = os.environ.__class__
+        os.environ.__class__ = Watched
+        _active = self
+
+    def stop(self) -> None:
+        global _active
+        _active = None
+        os.environ.__class__ = self._plain
+
+    def note(self, name: Any) -> None:
+        if not isinstance(name, str) or name in _PLACES:
+            return  # the standard library tries b"PATH", too
+        try:
+            is_new = name not in self.read and name not in self._written
+            if is_new and _user_reads() and _site() != self._copying:
+                self.read[name] = self._digest(name)
+        except Exception as error:  # noqa: BLE001 - the node must go on; the record says so
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def note_whole(self) -> None:
+        try:
+            if WHOLE not in self.read and _user_reads():
+                self.read[WHOLE] = names_digest(list(_data()))
+            self._copying = _site()
+        except Exception as error:  # noqa: BLE001 - as above
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def note_written(self, name: Any) -> None:
+        self._written.add(name)
+
+    def _digest(self, name: str) -> str:
+        return SECRET if is_secret(name, self._secrets) else value_digest(_data().get(name))
+
+
+class Watched(os._Environ):  # type: ignore[type-arg]
+    """`os.environ` while a node runs: every way to read it tells the observer."""
+
+    def __getitem__(self, name: Any) -> Any:
+        if _active:
+            _active.note(name)
+        return super().__getitem__(name)
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        if _active:
+            _active.note_written(name)
+        super().__setitem__(name, value)
+
+    def __delitem__(self, name: Any) -> None:
+        super().__delitem__(name)
+        if _active:
+            _active.note_written(name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._whole())
+
+    def keys(self) -> Any:
+        return self._whole().keys()
+
+    def items(self) -> Any:
+        return self._whole().items()
+
+    def values(self) -> Any:
+        return self._whole().values()
+
+    def copy(self) -> dict[str, str]:
+        return self._whole()
+
+    def _whole(self) -> dict[str, str]:
+        if _active:
+            _active.note_whole()
+        return _data()
+
+
+def value_digest(value: str | None) -> str:
+    """SHA-256 of a variable's value; `-` when it is not set."""
+    if value is None:
+        return ABSENT
+    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def names_digest(names: Sequence[str]) -> str:
+    """SHA-256 of the sorted names: what a read of the whole environment counts as. Left out are those
+    that the worker itself and the shell set anew."""
+    return value_digest("\0".join(sorted(set(names) - _FLEETING)))
+
+
+def is_secret(name: str, more: Sequence[str] = ()) -> bool:
+    """Whether the value of `name` must never be written down, not even as a digest."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _SECRETS + tuple(more))
+
+
+def _data() -> dict[str, str]:
+    """The environment by its plain class, which notes nothing."""
+    environ: Any = os.environ
+    return {environ.decodekey(key): environ.decodevalue(value) for key, value in environ._data.items()}
+
+
+def _user_reads() -> bool:
+    """Whether the nearest frame outside the standard library and this file is the user's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and not file.startswith("<frozen") and not is_stdlib(file):
+            return is_first_party(file)
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _site() -> tuple[Any, ...]:
+    """The instruction that reads: `{**os.environ}` asks for the keys, then for each value, from one
+    and the same instruction, and is still one read."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return (id(frame), frame.f_lasti)

@@ -1,0 +1,170 @@
+"""Which files and folders the user's code read, by CPython's audit hook (PEP 578).
+
+The hook sees every read through Python; native readers (safetensors, ONNX Runtime, child processes) it
+does not see. A read counts when the user's code made it, directly or through a library, or when the
+path lies in the project; never when the import machinery did, since modules are observed as modules.
+The content is digested at the moment of the event, before the reader gets it.
+"""
+
+# ruff: noqa: PTH100, PTH110, PTH116, PTH118, PTH208
+# (paths stay text: there are thousands of them)
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+import threading
+import time
+from typing import Any, Sequence
+
+from mobuild.firstparty import PACKAGE, is_below, is_first_party, is_installed, is_stdlib
+
+ABSENT = "-"
+_EVENTS = ("open", "os.listdir", "os.scandir")
+_SYSTEM = ("/proc", "/sys", "/dev")
+_CHUNK = 1 << 20
+
+_active: Files | None = None
+_hooked = False
+
+
+class Files:
+    """Collects reads between `start` and `stop`. Never disturbs the node: when the observer itself
+    fails it stops, and `failure` says why."""
+
+    def __init__(self, roots: Sequence[str], known: Sequence[str], ignored: Sequence[str], own: Sequence[str]) -> None:
+        """`known` files are keyed by others; in the `ignored` folders nothing counts, nor do their names
+        in a listing; `own` are the node's inputs and its artifact, with all that is in them."""
+        self.files: dict[str, str] = {}
+        self.folders: dict[str, str] = {}
+        self.failure = ""
+        self._roots = tuple(map(os.path.abspath, roots))
+        self._known = frozenset(known) | frozenset(map(os.path.realpath, known))
+        self._ignored = tuple(map(os.path.abspath, ignored))
+        self._own = tuple(map(os.path.abspath, own)) + tuple(map(os.path.realpath, own))
+        self._written: set[str] = set()
+        self._inside = threading.local()  # the hook's own reads raise events too
+        self._since = time.time()
+
+    def start(self) -> None:
+        global _active, _hooked
+        _active = self
+        if not _hooked:  # a hook cannot be removed, so there is one for the life of the process
+            sys.addaudithook(_hook)
+            _hooked = True
+
+    def stop(self) -> None:
+        global _active
+        _active = None
+        self.files = {path: digest for path, digest in self.files.items() if not self._is_scratch(path)}
+
+    def event(self, name: str, arguments: tuple[Any, ...]) -> None:
+        if getattr(self._inside, "now", False):
+            return
+        self._inside.now = True
+        try:
+            self._note(name, arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the node must go on; the record says so
+            self.failure = f"{type(error).__name__}: {error}"
+            self.stop()
+        finally:
+            self._inside.now = False
+
+    def _note(self, name: str, arguments: tuple[Any, ...]) -> None:
+        path = _absolute(arguments[0] if arguments[0] is not None else ".")
+        if not path or path in self.files or path in self.folders or not self._is_of_interest(path):
+            return
+        if name == "open" and _writes(path, arguments[2]):
+            self._written.add(path)
+        elif path not in self._written and path not in self._known and self._is_users(path):
+            self._record(name, path)
+
+    def _record(self, name: str, path: str) -> None:
+        if name != "open":
+            self.folders[path] = folder_digest(path, self._ignored)
+        elif os.path.realpath(path) not in self._known:
+            digest = file_digest(path)
+            if digest:
+                self.files[path] = digest
+
+    def _is_of_interest(self, path: str) -> bool:
+        if path.endswith(".pyc") or is_below(path, PACKAGE) or is_stdlib(path) or is_installed(path):
+            return False
+        return not any(is_below(path, folder) for folder in _SYSTEM + self._ignored + self._own)
+
+    def _is_users(self, path: str) -> bool:
+        reader = _nearest_reader()
+        return reader == "user" or (not reader and any(is_below(path, root) for root in self._roots))
+
+    def _is_scratch(self, path: str) -> bool:
+        """Whether the run itself made `path`, in the folder for temporary files: a child process wrote
+        it, so no event told. As a condition it could never hold again."""
+        if not is_below(path, tempfile.gettempdir()) or any(is_below(path, root) for root in self._roots):
+            return False
+        try:
+            return os.stat(path).st_ctime >= self._since
+        except OSError:
+            return True
+
+
+def file_digest(path: str) -> str:
+    """SHA-256 of a file, `-` when there is none, empty for what is no regular file."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return ""
+        with open(path, "rb", buffering=0) as stream:
+            state = hashlib.sha256()
+            for chunk in iter(lambda: stream.read(_CHUNK), b""):
+                state.update(chunk)
+            return state.hexdigest()
+    except OSError:
+        return ABSENT
+
+
+def folder_digest(path: str, ignored: Sequence[str] = ()) -> str:
+    """SHA-256 of a folder's sorted names, `-` when there is none.
+
+    Left out are byte code and the `ignored` folders, which the build itself makes.
+    """
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:
+        return ABSENT
+    kept = [name for name in names if name != "__pycache__" and os.path.join(path, name) not in ignored]
+    return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in _EVENTS and _active is not None:
+        _active.event(event, arguments)
+
+
+def _absolute(path: Any) -> str:
+    """The event's path against the working directory of now; empty for a descriptor."""
+    if isinstance(path, int):
+        return ""
+    return os.path.abspath(os.fsdecode(path))
+
+
+def _writes(path: str, flags: int) -> bool:
+    """Whether an `open` makes or replaces the file; one that updates an existing file reads it first."""
+    if flags & (os.O_TRUNC | os.O_WRONLY):
+        return True
+    return bool(flags & (os.O_RDWR | os.O_CREAT)) and not os.path.exists(path)
+
+
+def _nearest_reader() -> str:
+    """`user` or `import`, whichever frame is nearer; empty when neither is on the stack."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            if frame.f_code.co_name != "get_data":  # pkgutil.get_data reads data, not code
+                return "import"
+        elif is_first_party(file):
+            return "user"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""

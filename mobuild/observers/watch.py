@@ -1,0 +1,60 @@
+"""All observers of one node, switched on and off together."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping
+
+from mobuild.observers import modules
+from mobuild.observers.environment import Variables
+from mobuild.observers.files import Files
+
+
+class Watch:
+    """Watches the code inside its `with`; `document()` says afterwards what was seen, and by whom."""
+
+    def __init__(self, job: Mapping[str, Any], *, distributions: bool) -> None:
+        roots = (job["project"], job["folder"])
+        known = job["known_files"]
+        self._known = frozenset(map(os.path.abspath, known)) | frozenset(map(os.path.realpath, known))
+        self._distributions = distributions
+        own = [*job["inputs"].values(), job["out"]]
+        self._files = Files(roots, known, job["ignored_folders"], own)
+        self._variables = Variables(job.get("secrets", ()))
+
+    def __enter__(self) -> Watch:
+        self._files.start()
+        self._variables.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._variables.stop()
+        self._files.stop()
+
+    def document(self) -> dict[str, Any]:
+        loaded = modules.first_party(self._known)
+        observed = {
+            "files": self._files.files,
+            "folders": self._files.folders,
+            "environment": self._variables.read,
+            "modules": loaded,
+            "sources": modules.sources(loaded),
+            "distributions": modules.distributions() if self._distributions else {},
+        }
+        return {"observed": observed, "observed_by": self._on()}
+
+    def warnings(self) -> list[str]:
+        """A sentence for each observer that failed: what it should have seen may change unnoticed."""
+        return [
+            f"the observer of {name} stopped ({why}); later reads are not known"
+            for name, why in self._failures().items()
+            if why
+        ]
+
+    def _on(self) -> list[str]:
+        failed = self._failures()
+        names = ["files", "environment", "modules"] + ["distributions"] * self._distributions
+        return [name for name in names if not failed.get(name)]
+
+    def _failures(self) -> dict[str, str]:
+        return {"files": self._files.failure, "environment": self._variables.failure}

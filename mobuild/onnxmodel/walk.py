@@ -1,0 +1,48 @@
+"""Walks through all of an ONNX model: subgraphs of control flow and local functions included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def graphs(model: Any) -> Iterator[Any]:
+    """The main graph, then every subgraph, outer before inner."""
+    waiting = [model.graph]
+    for function in model.functions:
+        waiting += _subgraphs(function.node)
+    while waiting:
+        graph = waiting.pop(0)
+        yield graph
+        waiting += _subgraphs(graph.node)
+
+
+def nodes(model: Any) -> Iterator[Any]:
+    """Every node: of the graph, its subgraphs and the local functions."""
+    for graph in graphs(model):
+        yield from graph.node
+    for function in model.functions:
+        yield from function.node
+
+
+def tensors(model: Any) -> Iterator[Any]:
+    """Every constant tensor: initializers, sparse ones by their values and indices, and attributes."""
+    for graph in graphs(model):
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in nodes(model):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def _subgraphs(owners: Any) -> list[Any]:
+    found = []
+    for node in owners:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                found.append(attribute.g)
+            found += attribute.graphs
+    return found

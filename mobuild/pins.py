@@ -1,0 +1,92 @@
+"""The lock file beside a recipe: which bytes its remote sources are.
+
+`<recipe>.lock` is JSON, sorted, one source after another, made for reading in a review. It holds what is
+needed to notice another file under the same name, and no credentials. The `lock` verb decides which
+sources to pin and when; `fetch` moves the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mobuild import fetch
+from mobuild.errors import SourceError
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One remote file as it was when it was pinned."""
+
+    sha256: str
+    size_bytes: int
+    version: str = ""  # version id, ETag or time, where the file system tells one
+
+
+def name_of(uri: str) -> str:
+    """The name of a source in a lock file: its URI without credentials."""
+    return fetch.without_credentials(uri)
+
+
+def pin(uri: str) -> Pin:
+    """Read a remote file, or one member of a wheel (`name==version/member`), once and pin what came.
+
+    Raises:
+        SourceError, ToolchainError: it cannot be read.
+    """
+    if not fetch.is_remote(uri):
+        return _pin_member(*uri.split("/", 1))
+    with fetch.opened(uri) as stream, open(os.devnull, "wb") as nowhere:
+        version = fetch.version_of(uri)
+        sha256, size_bytes = fetch.copy(stream, nowhere)
+    return Pin(sha256, size_bytes, version)
+
+
+def _pin_member(package: str, member: str) -> Pin:
+    with fetch.opened_member(package, member) as stream, open(os.devnull, "wb") as nowhere:
+        sha256, size_bytes = fetch.copy(stream, nowhere)
+    return Pin(sha256, size_bytes, package.partition("==")[2])
+
+
+def read(path: Path) -> dict[str, Pin]:
+    """The pins in a lock file by name; none when there is no file.
+
+    Raises:
+        SourceError: it is damaged (a merge conflict, an edit by hand).
+    """
+    try:
+        document = json.loads(path.read_bytes())
+        if document["schema"] != _SCHEMA:
+            raise SourceError(
+                f"lock file '{path}': expected schema {_SCHEMA}, found {document['schema']}", "update mobuild"
+            )
+        return {name: _checked(Pin(**fields)) for name, fields in document["sources"].items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise SourceError(f"lock file '{path}': cannot be read: {error}", f"mobuild lock recipe={path.stem}") from error
+
+
+def write(path: Path, pins: Mapping[str, Pin]) -> None:
+    """Write a lock file; equal pins give equal bytes."""
+    sources = {fetch.without_credentials(name): asdict(found) for name, found in pins.items()}
+    text = json.dumps({"schema": _SCHEMA, "sources": sources}, indent=2, sort_keys=True, ensure_ascii=False)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise SourceError(f"lock file '{path}': cannot be written: {error.strerror}") from error
+
+
+def _checked(found: Pin) -> Pin:
+    is_sha256 = len(found.sha256) == 64 and set(found.sha256) <= set("0123456789abcdef")
+    if not is_sha256 or not isinstance(found.size_bytes, int) or not isinstance(found.version, str):
+        raise ValueError(f"{found} is no pin")
+    return found

@@ -1,0 +1,259 @@
+"""Which nodes are stale, and why. Reads and returns; changes nothing.
+
+All jobs of a sweep become one set of steps: nodes that are made of the same things are one step, found by
+an identity that stands for the key while the inputs are not known yet. A step whose inputs are known is
+*fresh* or *stale*; one that depends on a stale step is *waiting*, since its inputs may come out equal and
+stop the wave; one below an error is *blocked*.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from mobuild import sources
+from mobuild.conditions import broken
+from mobuild.errors import MobuildError, SourceError
+from mobuild.fingerprint import Change, Digest, Fingerprint, canonical, digest_bytes
+from mobuild.graph import NodeSpec
+from mobuild.job import Job
+from mobuild.keys import Keys, Traits
+from mobuild.store import Record, Store
+
+State = Literal["fresh", "stale", "waiting", "blocked"]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Where a role's input comes from: a step, and the member of its folder that is meant."""
+
+    identity: str
+    member: str = ""
+
+
+@dataclass(frozen=True)
+class User:
+    """One job that wants a step, and what it calls it."""
+
+    job: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One piece of work with what is known about it now."""
+
+    identity: str
+    spec: NodeSpec
+    traits: Traits | None
+    needs: Mapping[str, Edge]
+    users: tuple[User, ...]
+    state: State
+    reasons: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    fingerprint: Fingerprint | None = None
+    digest: Digest | None = None
+    record: Record | None = None
+    source: sources.SourceContent | None = None  # a file of the user's, used in place
+    error: MobuildError | None = None
+    expected_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of all jobs, each after those that it needs, and which step each job's nodes are."""
+
+    jobs: tuple[Job, ...]
+    steps: Mapping[str, Step]
+    of: tuple[Mapping[str, str], ...] = field(default=())  # per job: node name → identity
+
+
+class Planner:
+    """Makes plans against one store."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self.store, self.keys = store, keys
+        self._jobs: tuple[Job, ...] = ()
+
+    def plan(self, jobs: Sequence[Job]) -> Plan:
+        """The steps of `jobs` as things stand now; a job's own errors block its steps and no others."""
+        self._jobs = tuple(jobs)
+        drafts: dict[str, Step] = {}
+        of: list[dict[str, str]] = []
+        for number, job in enumerate(jobs):
+            names: dict[str, str] = {}
+            for name, spec in job.graph.nodes.items():
+                edges = {role: Edge(names[need.node], need.member) for role, need in job.graph.edges[name].items()}
+                draft = self._draft(spec, edges, job)
+                known = drafts.get(draft.identity, draft)
+                drafts[draft.identity] = dataclasses.replace(known, users=(*known.users, User(number, name)))
+                names[name] = draft.identity
+            of.append(names)
+        steps: dict[str, Step] = {}
+        for identity, draft in drafts.items():
+            steps[identity] = self.settle(draft, steps)
+        return Plan(tuple(jobs), steps, tuple(of))
+
+    def settle(self, step: Step, above: Mapping[str, Step]) -> Step:
+        """`step` with its state, given the steps that it needs."""
+        if step.error or step.source:
+            return step
+        needed = [above[edge.identity] for edge in step.needs.values()]
+        if blocking := [one for one in needed if one.state == "blocked"]:
+            reason = f"'{blocking[0].spec.name}' cannot be built"
+            return dataclasses.replace(step, state="blocked", reasons=(reason,))
+        unknown = [one for one in needed if one.state != "fresh"]
+        if unknown:
+            return self._waiting(step, unknown)
+        assert step.traits is not None
+        try:
+            inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
+            _check(step, above)
+        except MobuildError as error:
+            error.message = _placed(error.message, self._jobs[step.users[0].job], step.spec)
+            return dataclasses.replace(step, state="blocked", reasons=(error.message,), error=error)
+        return self._with_hit(step, step.traits.fingerprint(step.spec, inputs))
+
+    def recheck(self, step: Step, above: Mapping[str, Step]) -> None:
+        """Compare the user's files and code with what the step was planned on.
+
+        Raises:
+            SourceError: one of them changed while the node ran, so its result is void.
+        """
+        self.keys.forget_code()
+        if step.traits and self.keys.traits(step.spec).code != step.traits.code:
+            raise SourceError(f"node {step.spec.name!r}: its code was edited while it ran", "run mobuild again")
+        for edge in step.needs.values():
+            content = above[edge.identity].source
+            if content and self._content(above[edge.identity].spec).digest != content.digest:
+                raise SourceError(
+                    f"node {step.spec.name!r}: its input {above[edge.identity].spec.name!r} changed while it ran",
+                    "run mobuild again",
+                )
+
+    def _draft(self, spec: NodeSpec, edges: Mapping[str, Edge], job: Job) -> Step:
+        """A step with its identity and traits, not yet settled."""
+        try:
+            if getattr(spec.node, "is_local", False):
+                content = self._content(spec)
+                return Step(
+                    f"source:{content.digest}", spec, None, edges, (), "fresh", digest=content.digest, source=content
+                )
+            if check := getattr(spec.node, "check_pinned", None):
+                check(spec.name, job.recipe)
+            traits = self.keys.traits(spec)
+        except MobuildError as error:
+            error.message = _placed(error.message, job, spec)
+            return Step(
+                f"error:{job.recipe}/{job.variant}/{spec.name}",
+                spec,
+                None,
+                edges,
+                (),
+                "blocked",
+                (error.message,),
+                error=error,
+            )
+        inputs = {role: f"{edge.identity}/{edge.member}" for role, edge in edges.items()}
+        return Step(traits.fingerprint(spec, inputs).key, spec, traits, edges, (), "waiting")
+
+    def _content(self, spec: NodeSpec) -> sources.SourceContent:
+        return sources.local_digest(spec.root / Path(spec.node.uri).expanduser(), self.store.files)  # type: ignore[attr-defined]
+
+    def _input_digest(self, producer: Step, edge: Edge) -> str:
+        """The digest of an input: of the whole artifact, of one file in a folder, or of a folder in it."""
+        assert producer.digest is not None
+        if not edge.member:
+            return producer.digest
+        members = self._members(producer)
+        if edge.member in members:
+            return members[edge.member]
+        below = [[name, digest] for name, digest in sorted(members.items()) if name.startswith(f"{edge.member}/")]
+        if not below:
+            raise SourceError(
+                f"node {producer.spec.name!r} has no member {edge.member!r}", f"Members: {', '.join(members) or 'none'}"
+            )
+        return digest_bytes(canonical(below))
+
+    def _members(self, producer: Step) -> Mapping[str, str]:
+        if producer.source:
+            return producer.source.digests
+        assert producer.digest is not None
+        objects = self.store.objects
+        return objects.listing(producer.digest) if objects.is_folder(producer.digest) else {}
+
+    def _waiting(self, step: Step, unknown: Sequence[Step]) -> Step:
+        names = ", ".join(f"'{one.spec.name}'" for one in unknown)
+        return dataclasses.replace(
+            step, state="waiting", reasons=(f"waits for {names}",), expected_seconds=self._expected(step)
+        )
+
+    def _with_hit(self, step: Step, fingerprint: Fingerprint) -> Step:
+        """Fresh when a record of the key holds and its object is whole, else stale with the reasons."""
+        reasons: list[str] = []
+        changes: list[Change] = []
+        environment = self.keys.environment(step.spec.python)
+        for record in self.store.records.find(fingerprint.key):
+            missed = broken(record.conditions, step.spec.root, self.store.files, environment, self.ignored)
+            if missed:
+                changes += missed
+            elif not self.store.objects.holds(record.artifact.digest):
+                reasons.append("its artifact in the cache was lost or damaged")
+            else:
+                return dataclasses.replace(
+                    step, state="fresh", fingerprint=fingerprint, digest=record.artifact.digest, record=record
+                )
+        if not reasons:
+            changes = changes or list(self._changes(step, fingerprint))
+            reasons = [str(change) for change in changes] or [self._never_built(step, fingerprint)]
+        return dataclasses.replace(
+            step,
+            state="stale",
+            fingerprint=fingerprint,
+            reasons=tuple(reasons),
+            changes=tuple(changes),
+            expected_seconds=self._expected(step),
+        )
+
+    def _changes(self, step: Step, fingerprint: Fingerprint) -> tuple[Change, ...]:
+        old = self.last(step)
+        return fingerprint.changes_since(old) if old else ()
+
+    def _never_built(self, step: Step, fingerprint: Fingerprint) -> str:
+        old = self.last(step)
+        return "its record in the cache is missing" if old and old.key == fingerprint.key else "never built"
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The folders that mobuild itself makes; what a node sees of them is no input."""
+        builds = dict.fromkeys(str(job.settings.build) for job in self._jobs)
+        return (str(self.store.root), str(self.store.local), *builds)
+
+    def last(self, step: Step) -> Fingerprint | None:
+        """The fingerprint of the last build of this node of this variant."""
+        for user in step.users:
+            job = self._jobs[user.job]
+            if found := self.store.refs.get(job.settings.project, job.recipe, job.variant, user.name):
+                return found
+        return None
+
+    def _expected(self, step: Step) -> float | None:
+        """Seconds that the last build of this node took."""
+        old = self.last(step)
+        found = self.store.records.find(old.key) if old else ()
+        return found[0].seconds if found else None
+
+
+def _check(step: Step, above: Mapping[str, Step]) -> None:
+    """Let a node judge the models that it is given, while nothing has run yet."""
+    if check := getattr(step.spec.node, "check", None):
+        producers = {role: above[edge.identity] for role, edge in step.needs.items() if not edge.member}
+        check({role: one.record.onnx for role, one in producers.items() if one.record and one.record.onnx})
+
+
+def _placed(message: str, job: Job, spec: NodeSpec) -> str:
+    where = f"recipe {job.recipe!r}, node {spec.name!r}: "
+    return message if f"node {spec.name!r}" in message else where + message

@@ -1,0 +1,151 @@
+"""Artifacts below `build/<recipe>/<variant>/`, their sidecars, and run.json.
+
+`build/` is a view of the store: it can be deleted at any time. The documents carry `"schema": 1`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mobuild.job import Job
+from mobuild.results import Result, Run
+from mobuild.store import Store
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One artifact as the user finds it."""
+
+    job: int
+    node: str
+    path: Path
+    size_bytes: int
+
+
+def run_name() -> str:
+    """A name for this run, unique enough for one project: `20261130-031500-a1b2`."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
+
+
+def variant_folder(job: Job) -> Path:
+    return job.settings.build / job.recipe / job.variant
+
+
+def artifact_path(job: Job, name: str, suffix: str) -> Path:
+    """Where the artifact of node `name` appears."""
+    return variant_folder(job) / f"{name}{suffix}"
+
+
+def materialise(run: Run, store: Store, name: str) -> list[Placed]:
+    """Put the finished targets, their sidecars and a run.json into every job's folder."""
+    placed: list[Placed] = []
+    for number, job in enumerate(run.plan.jobs):
+        folder = variant_folder(job)
+        folder.mkdir(parents=True, exist_ok=True)
+        for target in job.graph.targets:
+            result = run.of(number, target)
+            if result.is_done and result.record:
+                placed.append(_place(number, job, target, result, store))
+            else:
+                _withdraw(folder, target)
+        _write(folder / "run.json", run_document(run, number, name))
+    return placed
+
+
+def _place(number: int, job: Job, target: str, result: Result, store: Store) -> Placed:
+    record = result.record
+    assert record
+    path = artifact_path(job, target, record.suffix)
+    _withdraw(path.parent, target, keep=path)
+    store.objects.materialise(record.artifact.digest, path)
+    _write(path.with_name(f"{path.name}.json"), sidecar(job, target, result))
+    return Placed(number, target, path, record.artifact.size_bytes)
+
+
+def _withdraw(folder: Path, target: str, keep: Path | None = None) -> None:
+    """Take away a former artifact of the target: a failed build must not leave an old engine in its place."""
+    for path in folder.iterdir():
+        owned = path.name == target or (path.name.startswith(f"{target}.") and not _of_longer_name(path.name, target))
+        if owned and path not in (keep, keep and keep.with_name(f"{keep.name}.json")):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _of_longer_name(name: str, target: str) -> bool:
+    """`enc.engine.plan` is not an artifact of a target called `enc`."""
+    rest = name[len(target) + 1 :].removesuffix(".json")
+    return "." in rest
+
+
+def sidecar(job: Job, target: str, result: Result) -> dict[str, Any]:
+    """What stands beside an artifact: which node of which variant, what it was made of, what was measured."""
+    record = result.record
+    assert record
+    return {
+        "schema": SCHEMA,
+        "recipe": job.recipe,
+        "variant": job.variant,
+        "node": target,
+        "kind": record.fingerprint.kind,
+        "key": record.key,
+        "digest": record.artifact.digest,
+        "sha256": record.artifact.sha256,
+        "size_bytes": record.artifact.size_bytes,
+        "created": record.created,
+        "seconds": record.seconds,
+        "peak_rss_mib": record.peak_rss_mib,
+        "fingerprint": record.fingerprint.document(),
+        "measurements": dict(record.measurements),
+        "onnx": dict(record.onnx),
+        "warnings": list(record.warnings),
+        "conditions": [vars(one) for one in record.conditions],
+        "observed_by": list(record.observed_by),
+    }
+
+
+def run_document(run: Run, number: int, name: str) -> dict[str, Any]:
+    """run.json of one job: the state of every node and the artifacts of the targets."""
+    job = run.plan.jobs[number]
+    return {
+        "schema": SCHEMA,
+        "run": name,
+        "recipe": job.recipe,
+        "variant": job.variant,
+        "targets": list(job.graph.targets),
+        "overrides": list(job.overrides),
+        "seconds": round(run.seconds, 3),
+        "nodes": {node: _node_document(job, node, run.of(number, node)) for node in job.graph.nodes},
+    }
+
+
+def _node_document(job: Job, name: str, result: Result) -> dict[str, Any]:
+    record = result.record
+    document: dict[str, Any] = {"state": result.state, "seconds": round(result.seconds, 3), "verdict": None}
+    if result.step.source:
+        document["digest"] = result.step.source.digest
+    if record:
+        document |= {"key": record.key, "digest": record.artifact.digest, "size_bytes": record.artifact.size_bytes}
+        if name in job.graph.targets and result.is_done:
+            document["path"] = str(artifact_path(job, name, record.suffix).relative_to(job.settings.project))
+    if result.step.reasons:
+        document["reasons"] = list(result.step.reasons)
+    if result.error:
+        document["error"] = result.error.message
+    if result.log:
+        document["log"] = str(result.log)
+    return document
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    """Write JSON in one move, so that a reader never sees half of it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    partial.replace(path)

@@ -1,0 +1,118 @@
+"""Lines for people: progress on standard error, results on standard output.
+
+A terminal gets a live table (rich, imported only then); a pipe or a CI log gets one line per event.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mobuild.planner import Plan, Step
+from mobuild.report.artifacts import Placed
+from mobuild.report.messages import error, warning
+from mobuild.results import Result, Run, Watcher
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+
+@contextlib.contextmanager
+def live(plan: Plan) -> Iterator[Watcher]:
+    """A watcher that shows the run: a live table on a terminal, else lines."""
+    work = any(step.state != "fresh" for step in plan.steps.values())
+    if not (work and sys.stderr.isatty()):
+        yield Lines(plan)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    table = Table(plan)
+    with Live(console=Console(stderr=True), get_renderable=table.render, refresh_per_second=4) as view:
+        table.view = view
+        yield table
+
+
+def label(plan: Plan, step: Step) -> str:
+    """`crepe_tiny/l20 engine`, with how many other variants share the step."""
+    first = step.users[0]
+    job = plan.jobs[first.job]
+    more = len({user.job for user in step.users}) - 1
+    shared = f" (and {more} more)" if more else ""
+    return f"{job.recipe}/{job.variant} {first.name}{shared}"
+
+
+class Lines:
+    """One line when a node starts and one when it ends; nothing for what was fresh."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def started(self, step: Step) -> None:
+        print(f"build   {label(self.plan, step)}: {'; '.join(step.reasons)}", file=sys.stderr)
+
+    def finished(self, result: Result) -> None:
+        if result.state == "fresh" and not result.seconds:
+            return
+        print(f"{result.state:7} {label(self.plan, result.step)}{_took(result)}", file=sys.stderr)
+
+
+class Table:
+    """A table that is redrawn a few times a second."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.view: Live | None = None
+        self.begun: dict[str, float] = {}
+        self.results: dict[str, Result] = {}
+
+    def started(self, step: Step) -> None:
+        self.begun[step.identity] = time.monotonic()
+
+    def finished(self, result: Result) -> None:
+        self.results[result.step.identity] = result
+
+    def render(self) -> Any:
+        from rich.table import Table as RichTable
+
+        table = RichTable(box=None, pad_edge=False)
+        for heading in ("state", "node", "seconds", "why"):
+            table.add_column(heading)
+        for identity, step in self.plan.steps.items():
+            state, seconds = self._state(identity, step)
+            table.add_row(state, label(self.plan, step), seconds, step.reasons[0] if step.reasons else "")
+        return table
+
+    def _state(self, identity: str, step: Step) -> tuple[str, str]:
+        if result := self.results.get(identity):
+            return result.state, f"{result.seconds:.1f}" if result.seconds else ""
+        if begun := self.begun.get(identity):
+            return "building", f"{time.monotonic() - begun:.1f}"
+        return step.state, ""
+
+
+def summary(run: Run, placed: Sequence[Placed], name: str, healed: Sequence[str]) -> None:
+    """Warnings, failures and counts on standard error; the artifacts' paths on standard output."""
+    for text in dict.fromkeys([*healed, *_warnings(run)]):
+        warning(text)
+    for result in run.results.values():
+        if result.error:
+            error(result.error)
+    states = [result.state for result in run.results.values()]
+    counts = ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(sorted(states)))
+    print(f"{counts} in {run.seconds:.1f} s (run {name})", file=sys.stderr)
+    for one in placed:
+        print(one.path)
+
+
+def _warnings(run: Run) -> list[str]:
+    """What nodes that were built in this run had to say."""
+    built = [result for result in run.results.values() if result.state == "built" and result.record]
+    return [f"{label(run.plan, one.step)}: {text}" for one in built if one.record for text in one.record.warnings]
+
+
+def _took(result: Result) -> str:
+    return f" in {result.seconds:.1f} s" if result.seconds else ""

@@ -1,0 +1,75 @@
+"""The door to every engine: `open_engine(path, runtime)` and the protocol of what it returns.
+
+One module per runtime, named after it, with a function `open_engine(path, **options)`; this one only finds
+it. Arrays are NumPy's.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping, Protocol
+
+from .errors import EngineError
+
+RUNTIMES = ("onnxruntime", "tensorrt_rtx")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One input or output. An axis is a size, a name, or -1 where the runtime knows neither."""
+
+    name: str
+    dtype: str  # as NumPy names it: float32, int64; bfloat16 and the like as the runtime names them
+    shape: tuple[Any, ...]
+
+
+class Engine(Protocol):
+    """An opened engine. Not safe for several threads at once."""
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]: ...
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs by name for one array per input.
+
+        Raises:
+            EngineError: an input is missing, unknown, or of another type or shape than the engine takes.
+        """
+
+
+def open_engine(path: Path, runtime: str, **options: Any) -> Engine:
+    """Open the engine at `path`, a file or the folder around it; `options` are the runtime's own.
+
+    Raises:
+        RuntimeMissing: the runtime or its device is not here.
+        EngineError: the file is no engine of this runtime, of another version, or for another device.
+    """
+    if runtime not in RUNTIMES:
+        raise EngineError(f"no runtime is called {runtime!r}", f"runtimes: {', '.join(RUNTIMES)}")
+    if not path.exists():
+        raise EngineError(f"there is no engine at '{path}'")
+    opened: Engine = importlib.import_module(f".{runtime}", __package__).open_engine(path, **options)
+    return opened
+
+
+def check_feeds(feeds: Mapping[str, Any], inputs: tuple[Tensor, ...]) -> None:
+    """Raise EngineError unless `feeds` has exactly the names, types and ranks of `inputs`."""
+    names = [tensor.name for tensor in inputs]
+    if sorted(feeds) != sorted(names):
+        raise EngineError(f"the engine takes the inputs {names}, found {sorted(feeds)}")
+    for tensor in inputs:
+        array = feeds[tensor.name]
+        if str(array.dtype) != tensor.dtype:
+            raise EngineError(f"input {tensor.name!r}: expected {tensor.dtype}, found {array.dtype}")
+        fits = len(array.shape) == len(tensor.shape) and all(
+            not isinstance(axis, int) or axis in (-1, size) for axis, size in zip(tensor.shape, array.shape)
+        )
+        if not fits:
+            wanted = "×".join(str(axis) for axis in tensor.shape)
+            found = "×".join(str(axis) for axis in array.shape)
+            raise EngineError(f"input {tensor.name!r}: expected the shape {wanted}, found {found}")

@@ -1,0 +1,116 @@
+"""Runs the stale steps of a plan: longest path first, a few at a time, past failures.
+
+The scheduler decides order and ends; what one step does lies in `building`. A step that was waiting is
+settled again when its inputs are known, so equal bytes upstream stop the wave.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from mobuild.building import Builder
+from mobuild.errors import MobuildError
+from mobuild.planner import Plan, Planner, Step
+from mobuild.results import Result, Run, Watcher
+
+_DEFAULT_SECONDS = 1.0  # of a step that was never timed
+
+
+class Scheduler:
+    """One run over one plan."""
+
+    def __init__(self, planner: Planner, builder: Builder, watcher: Watcher, slots: int, keep_going: bool) -> None:
+        self.planner, self.builder, self.watcher = planner, builder, watcher
+        self.slots, self.keep_going = slots, keep_going
+
+    def run(self, plan: Plan) -> Run:
+        """Build what is stale; every step of the plan gets a result.
+
+        Raises:
+            KeyboardInterrupt: after the running nodes were killed; finished work is in the store.
+        """
+        begun = time.monotonic()
+        steps = dict(plan.steps)
+        results = {identity: _settled(step) for identity, step in steps.items() if step.state in ("fresh", "blocked")}
+        for result in results.values():
+            self.watcher.finished(result)
+        priorities = _path_seconds(plan)
+        running: dict[Future[Result], str] = {}
+        pool = ThreadPoolExecutor(self.slots, thread_name_prefix="mobuild")
+        try:
+            while len(results) < len(steps):
+                stopping = not self.keep_going and any(one.state == "failed" for one in results.values())
+                self._start(steps, results, running, priorities, pool, stopping)
+                if not running:
+                    continue
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    identity = running.pop(future)
+                    self._finish(identity, future.result(), steps, results)
+        except KeyboardInterrupt:
+            self.builder.kill()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return Run(dataclasses.replace(plan, steps=steps), results, time.monotonic() - begun)
+
+    def _start(
+        self,
+        steps: dict[str, Step],
+        results: dict[str, Result],
+        running: dict[Future[Result], str],
+        priorities: Mapping[str, float],
+        pool: ThreadPoolExecutor,
+        stopping: bool,
+    ) -> None:
+        """Settle what can be settled and start what is stale, while slots are free."""
+        for identity in sorted(steps, key=lambda identity: -priorities[identity]):
+            step = steps[identity]
+            if identity in results or identity in running.values():
+                continue
+            if stopping:
+                self._finish(identity, Result(step, "cancelled"), steps, results)
+                continue
+            if any(edge.identity not in results for edge in step.needs.values()):
+                continue
+            step = steps[identity] = self.planner.settle(step, steps)
+            if step.state != "stale":
+                self._finish(identity, _settled(step), steps, results)
+            elif len(running) < self.slots and not self._is_running(step, steps, running):
+                self.watcher.started(step)
+                running[pool.submit(self.builder.build, step, dict(steps))] = identity
+
+    def _is_running(self, step: Step, steps: Mapping[str, Step], running: Mapping[Future[Result], str]) -> bool:
+        """Two steps may turn out to have one key; the second waits here and then hits."""
+        assert step.fingerprint
+        key = step.fingerprint.key
+        return any((other := steps[one].fingerprint) and other.key == key for one in running.values())
+
+    def _finish(self, identity: str, result: Result, steps: dict[str, Step], results: dict[str, Result]) -> None:
+        steps[identity] = result.step if result.is_done else dataclasses.replace(result.step, state="blocked")
+        results[identity] = result
+        self.watcher.finished(result)
+
+
+def _settled(step: Step) -> Result:
+    """The result of a step that needs no work: fresh, or blocked by something above or by its own error."""
+    if step.state == "fresh":
+        return Result(step, "fresh")
+    own: MobuildError | None = step.error
+    return Result(step, "failed" if own else "blocked", error=own)
+
+
+def _path_seconds(plan: Plan) -> dict[str, float]:
+    """Expected seconds from the start of each step to the end of the longest path below it."""
+    longest = {
+        identity: (step.expected_seconds or _DEFAULT_SECONDS) if step.state != "fresh" else 0.0
+        for identity, step in plan.steps.items()
+    }
+    for identity, step in reversed(list(plan.steps.items())):
+        for edge in step.needs.values():
+            above = plan.steps[edge.identity]
+            own = (above.expected_seconds or _DEFAULT_SECONDS) if above.state != "fresh" else 0.0
+            longest[edge.identity] = max(longest[edge.identity], own + longest[identity])
+    return longest

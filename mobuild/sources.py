@@ -1,0 +1,170 @@
+"""What a local source is: the digest of a file, a folder, or an ONNX model with its external data.
+
+Local sources are used in place. Their names and places are not content: a project moved elsewhere has the
+same digests. `fetch` and `nodes.source` care for remote files; the planner reads digests here on every
+run, so everything goes through the stat cache.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from mobuild import onnx_external
+from mobuild.errors import SourceError, did_you_mean
+from mobuild.fingerprint import Digest, canonical, digest_bytes
+from mobuild.store import listing, reflink
+from mobuild.store.stat_cache import StatCache
+
+_LEFT_OUT = (".git", "__pycache__", "*.swp", "*~", ".DS_Store")
+_LFS = b"version https://git-lfs.github.com/spec/v1"
+_LFS_MAXIMUM_BYTES = 1024  # of a pointer, says the specification of Git LFS
+
+
+@dataclass(frozen=True)
+class SourceContent:
+    """A local source as it is now."""
+
+    main: Path  # the folder, the file, or the model of an ONNX bundle
+    digest: Digest
+    size_bytes: int
+    files: Mapping[str, Path]  # every file that counts, by its name in the folder or bundle
+    digests: Mapping[str, Digest]  # of the same files
+    is_folder: bool
+
+
+def local_digest(path: Path, files: StatCache) -> SourceContent:
+    """The content of the local source at `path`.
+
+    A folder has the digest that the store would give it; a model without external data that of its file.
+
+    Raises:
+        SourceError: it is missing, unreadable, a placeholder for the real file, or incomplete.
+    """
+    try:
+        if path.is_dir():
+            return _folder(path, files)
+        _check_file(path)
+        data = onnx_external.files(path) if path.suffix.lower() == ".onnx" else {}
+        return _bundle(path, data, files) if data else _file(path, files)
+    except OSError as error:
+        raise SourceError(f"source '{error.filename or path}': cannot be read: {error.strerror}") from error
+
+
+def stage(content: SourceContent, destination: Path) -> Path:
+    """The path that a tool should read: the source itself, or a real copy in the new folder `destination`.
+
+    onnx and ONNX Runtime refuse external data that is reached by a symbolic or hard link, so a bundle
+    with links is copied (sharing blocks where the file system can); everything else is used in place.
+    """
+    if content.is_folder or len(content.files) == 1 or not _has_links(content):
+        return content.main
+    try:
+        for name, path in content.files.items():
+            (destination / name).parent.mkdir(parents=True, exist_ok=True)
+            reflink.copy(path, destination / name)
+    except OSError as error:
+        raise SourceError(
+            f"source '{content.main}': cannot be copied to '{destination}': {error.strerror}",
+            "make room there, or put real files in place of the links",
+        ) from error
+    return destination / content.main.name
+
+
+def _file(path: Path, files: StatCache) -> SourceContent:
+    digest, name = files.digest(path), path.name
+    return SourceContent(path, digest, path.stat().st_size, {name: path}, {name: digest}, is_folder=False)
+
+
+def _bundle(model: Path, data: Mapping[str, Path], files: StatCache) -> SourceContent:
+    if not all((model.parent / name).exists() for name in data):
+        model = model.resolve()  # a link to a model whose data lies beside the real file
+    for name, path in data.items():
+        _check_no_placeholder(path)
+        if name == model.name:
+            raise SourceError(f"ONNX file '{model}': names itself as its external data")
+    digests = {name: files.digest(path) for name, path in data.items()}
+    first = files.digest(model)
+    digest = digest_bytes(canonical({"model": first, "external_data": digests}))
+    everything = {model.name: model, **data}
+    size_bytes = sum(path.stat().st_size for path in everything.values())
+    return SourceContent(model, digest, size_bytes, everything, {model.name: first, **digests}, is_folder=False)
+
+
+def _folder(folder: Path, files: StatCache) -> SourceContent:
+    found = dict(sorted(_walk(folder, "", (folder.resolve(),))))
+    members = {name: _member(path, files) for name, path in found.items()}
+    size_bytes = sum(member.size_bytes for member in members.values())
+    digests = {name: member.digest for name, member in members.items()}
+    digest = digest_bytes(listing.encode(members))
+    return SourceContent(folder, digest, size_bytes, found, digests, is_folder=True)
+
+
+def _member(path: Path, files: StatCache) -> listing.Member:
+    seen = path.stat()
+    if seen.st_size < _LFS_MAXIMUM_BYTES:
+        _check_no_pointer(path)
+    return listing.Member(files.digest(path), seen.st_size, bool(seen.st_mode & stat.S_IXUSR))
+
+
+def _walk(folder: Path, prefix: str, above: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
+    """(name, path) of every file that counts; `above` are the real folders on the way down."""
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        path, name = Path(entry.path), prefix + entry.name
+        if any(fnmatch(entry.name, pattern) for pattern in _LEFT_OUT):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(path, name + "/", (*above, path.resolve()))
+        elif path.is_dir():  # of pathlib, for which a link to itself is no folder, and no error
+            _check_loop(path, above)
+        elif path.is_file():
+            yield name, path
+        elif not entry.is_symlink():
+            raise SourceError(f"source '{path}': is neither a file nor a folder")
+
+
+def _check_loop(link: Path, above: tuple[Path, ...]) -> None:
+    # A link upwards adds nothing that is not counted. Another one would add files that tools see, uncounted.
+    if link.resolve() not in above:
+        raise SourceError(
+            f"source '{link}': is a link to a folder, which is not followed",
+            f"name '{link.resolve()}' as a source of its own, or put the folder in place of the link",
+        )
+
+
+def _check_file(path: Path) -> None:
+    if not path.exists():
+        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise SourceError(f"source '{path}': there is no such file.{did_you_mean(path.name, siblings)}")
+    if not path.is_file():
+        raise SourceError(f"source '{path}': is neither a file nor a folder")
+    _check_no_placeholder(path)
+
+
+def _check_no_placeholder(path: Path) -> None:
+    _check_no_pointer(path)
+    with open(path, "rb") as stream:
+        start = stream.read(256).lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")) and path.suffix.lower() not in (".html", ".htm"):
+        raise SourceError(
+            f"source '{path}': is an HTML page, not the file itself",
+            "the download was answered with a page (a login, a licence, an error): download it again",
+        )
+
+
+def _check_no_pointer(path: Path) -> None:
+    with open(path, "rb") as stream:
+        if stream.read(len(_LFS)) == _LFS:
+            raise SourceError(f"source '{path}': is a Git LFS pointer, not the file itself", "git lfs pull")
+
+
+def _has_links(content: SourceContent) -> bool:
+    folder = content.main.parent
+    return any(
+        path.is_symlink() or path.stat().st_nlink > 1 or path.resolve() != folder.resolve() / name
+        for name, path in content.files.items()
+    )

@@ -1,0 +1,136 @@
+"""The store: what was built, under digests and keys, shared by all projects and processes of a machine.
+
+`Store.open` lays it out as `cache/README.md` describes. Objects hold content, records say which work made
+it, and the machine's own part (`local/<machine>`) holds what means nothing elsewhere: stat tokens, locks,
+staging, refs. Nobody outside this package knows a path inside it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mobuild.errors import StoreError
+from mobuild.fingerprint import Key, digest_bytes
+from mobuild.store import locks
+from mobuild.store.disk import ELSEWHERE, explained
+from mobuild.store.objects import Artifact, Objects
+from mobuild.store.records import Condition, Record, Records
+from mobuild.store.refs import Refs
+from mobuild.store.stat_cache import StatCache
+
+__all__ = ["Artifact", "Condition", "Objects", "Record", "Records", "Refs", "StatCache", "Store"]
+
+_FORMAT = 1
+# https://bford.info/cachedir: backup programs leave such folders out.
+_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a cache of mobuild.\n"
+
+
+@dataclass(frozen=True)
+class Store:
+    """One cache folder, open. A read-only one serves hits; only publishing and locking raise."""
+
+    root: Path
+    local: Path
+    writable: bool
+    objects: Objects
+    records: Records
+    files: StatCache
+    refs: Refs
+    warnings: list[str] = field(default_factory=list)
+    """Sentences about healed damage, to be shown once."""
+
+    @staticmethod
+    def open(root: Path) -> Store:
+        """The store at `root`, made when it is new.
+
+        Raises:
+            StoreError: it cannot be made, or a newer mobuild wrote it.
+        """
+        root = root.absolute()
+        local = root / "local" / _machine()
+        writable = _lay_out(root, local)
+        warnings: list[str] = []
+        files = StatCache(local / "files.sqlite" if writable else None)
+        return Store(
+            root,
+            local,
+            writable,
+            Objects(root, local, files, warnings, writable),
+            Records(root / "records", local / "staging", warnings, writable),
+            files,
+            Refs(local / "refs", warnings, writable),
+            warnings,
+        )
+
+    def lock(self, key: Key) -> AbstractContextManager[None]:
+        """Hold the lock of `key`; waits while another thread or process works on it. Not re-entrant."""
+        if not self.writable:
+            raise StoreError(f"cache '{self.root}': is read-only, nothing can be built into it", ELSEWHERE)
+        return locks.held(self.local / "locks" / key)
+
+    def staging(self) -> Path:
+        """A new empty folder, for this user only, on the file system of the objects."""
+        with explained(self.root):
+            return Path(tempfile.mkdtemp(prefix="node-", dir=self.local / "staging"))
+
+
+def _lay_out(root: Path, local: Path) -> bool:
+    """Make what is missing; whether the store can be written."""
+    if (root / "format").exists():
+        _check_format(root)
+    folders = [root, root / "objects", root / "records", local, *(local / name for name in _LOCAL)]
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        _write_once(root / "CACHEDIR.TAG", _TAG)
+        _write_once(root / "format", f"{_FORMAT}\n")
+    except OSError as error:
+        if (root / "format").exists():
+            return False
+        raise StoreError(f"cache '{root}': cannot be made: {error.strerror or error}", ELSEWHERE) from error
+    return all(os.access(folder, os.W_OK | os.X_OK) for folder in folders)
+
+
+_LOCAL = ("locks", "staging", "refs")
+
+
+def _check_format(root: Path) -> None:
+    try:
+        text = (root / "format").read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"cache '{root}': its 'format' cannot be read: {error}", ELSEWHERE) from error
+    if text != str(_FORMAT):
+        raise StoreError(
+            f"cache '{root}': expected format {_FORMAT}, found {text!r}",
+            f"another version of mobuild wrote it: update mobuild, or {ELSEWHERE}",
+        )
+
+
+def _write_once(path: Path, text: str) -> None:
+    if path.exists():
+        return
+    with _renamed(path) as temporary:
+        temporary.write_text(text)
+
+
+@contextmanager
+def _renamed(path: Path) -> Iterator[Path]:
+    """A temporary name that becomes `path`, so that a second process never reads half a file."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    yield temporary
+    temporary.replace(path)
+
+
+def _machine() -> str:
+    """A short name for this machine that survives a boot and tells nothing about it."""
+    try:
+        identity = Path("/etc/machine-id").read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        identity = ""
+    return digest_bytes(f"{identity or platform.node()} {platform.machine()}".encode())[:12]

@@ -1,0 +1,142 @@
+"""One record as a value and as JSON.
+
+Reading checks every field that mobuild relies on, because the file may come from another machine or
+from a damaged disk. `records` knows where the files lie.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mobuild.errors import ConfigError, StoreError
+from mobuild.fingerprint import Digest, Fingerprint, Key, canonical, digest_bytes
+from mobuild.store.objects import Artifact
+
+_SCHEMA = 1
+KINDS = ("file", "folder", "environment", "module", "distribution")
+
+
+class Unreadable(Exception):
+    """A record file that is no record, or not the one that belongs in its place."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One input that was observed while the node ran; the record is a hit only where it is the same."""
+
+    kind: str  # one of KINDS
+    name: str
+    value: str  # a digest or version; '-' when it was absent
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the store remembers about one finished build of a node."""
+
+    key: Key
+    fingerprint: Fingerprint
+    artifact: Artifact
+    suffix: str  # file name ending of the artifact
+    seconds: float  # wall time of the node's process
+    measurements: Mapping[str, Any]
+    onnx: Mapping[str, Any]  # summary of an ONNX artifact, else empty
+    warnings: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    observed_by: tuple[str, ...]  # the observers that were on
+    log: Digest | None
+    peak_rss_mib: float
+    created: str  # ISO 8601, UTC
+    seen: Mapping[str, str]  # recorded, not keyed: driver, host, clocks
+
+
+def file_name(conditions: Sequence[Condition]) -> str:
+    """`plain.json`, or the digest of the conditions; their order does not matter."""
+    if not conditions:
+        return "plain.json"
+    rows = sorted([condition.kind, condition.name, condition.value] for condition in conditions)
+    return digest_bytes(canonical(rows)) + ".json"
+
+
+def encode(record: Record) -> bytes:
+    """The record as JSON. Measurements may be infinite or NaN, in Python's spelling of JSON."""
+    document = {"schema": _SCHEMA, **dataclasses.asdict(record)}
+    try:
+        return json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        kind = record.fingerprint.kind
+        raise StoreError(f"record of kind {kind!r}: a measurement is no plain value: {error}") from error
+
+
+def decode(data: bytes) -> Record:
+    """The record that `encode` wrote.
+
+    Raises:
+        Unreadable: says what is wrong with it.
+    """
+    try:
+        document = json.loads(data)
+        if document.pop("schema") != _SCHEMA:
+            raise Unreadable("it has another schema")
+        return _record(document)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError) as error:
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+
+
+def _record(document: dict[str, Any]) -> Record:
+    fields = {
+        **document,
+        "fingerprint": _fingerprint(document["fingerprint"]),
+        "artifact": _artifact(document["artifact"]),
+        "conditions": tuple(_condition(row) for row in document["conditions"]),
+        "warnings": tuple(_texts(document["warnings"])),
+        "observed_by": tuple(_texts(document["observed_by"])),
+    }
+    record = Record(**fields)
+    for mapping in (record.measurements, record.onnx, record.seen):
+        _expect(mapping, dict)
+    for text in (record.key, record.suffix, record.created, record.log or ""):
+        _expect(text, str)
+    for number in (record.seconds, record.peak_rss_mib):
+        _expect(number, (int, float))
+    return record
+
+
+def _fingerprint(document: Any) -> Fingerprint:
+    fingerprint = Fingerprint.from_document(_expect(document, dict))
+    for mapping in (fingerprint.params, fingerprint.inputs, fingerprint.code, fingerprint.toolchain):
+        _expect(mapping, dict)
+    canonical(fingerprint.document())
+    return fingerprint
+
+
+def _artifact(document: Any) -> Artifact:
+    artifact = Artifact(**_expect(document, dict))
+    is_hexadecimal = set(_expect(artifact.digest, str)) <= set("0123456789abcdef")
+    if len(artifact.digest) != 32 or not is_hexadecimal:  # it becomes a path
+        raise ValueError(f"{artifact.digest!r} is no digest")
+    _expect(artifact.sha256, str)
+    _expect(artifact.size_bytes, int)
+    _expect(artifact.is_folder, bool)
+    return artifact
+
+
+def _condition(document: Any) -> Condition:
+    condition = Condition(**_expect(document, dict))
+    if condition.kind not in KINDS:
+        raise ValueError(f"{condition.kind!r} is no kind of condition")
+    _texts([condition.name, condition.value])
+    return condition
+
+
+def _texts(values: Any) -> list[str]:
+    return [_expect(value, str) for value in _expect(values, list)]
+
+
+def _expect(value: Any, kind: type | tuple[type, ...]) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} has the wrong type")
+    return value

@@ -1,0 +1,121 @@
+"""Records: what the store remembers about finished work, as JSON beside its key.
+
+One key may hold several records, one for each set of observed conditions; each is created once, and the
+first writer wins. The files are the truth. Nothing in them is trusted: one that cannot be read, or that
+does not belong where it lies, is a miss and is set aside when the key is next published. Whether a
+record is a hit (its conditions hold, its object is here) is the planner's question.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from mobuild.errors import StoreError
+from mobuild.fingerprint import Key
+from mobuild.store.disk import ELSEWHERE, explained, sync
+from mobuild.store.record import Condition, Record, Unreadable, decode, encode, file_name
+
+__all__ = ["Condition", "Record", "Records"]
+
+
+class Records:
+    """The records of one store. Writing methods expect the caller to hold the lock of the key."""
+
+    def __init__(self, root: Path, staging: Path, warnings: list[str], writable: bool) -> None:
+        self._root, self._staging, self._warnings, self._writable = root, staging, warnings, writable
+
+    def find(self, key: Key) -> tuple[Record, ...]:
+        """Every readable record of `key`, the newest first. Changes nothing."""
+        found = []
+        for path in self._files(key):
+            try:
+                found.append(self._read(path, key))
+            except Unreadable as error:
+                self._warn(f"cache record '{path.parent.name}/{path.name}' is not usable ({error})")
+        return tuple(sorted(found, key=lambda record: record.created, reverse=True))
+
+    def publish(self, record: Record) -> Record:
+        """Write `record` once; the one on disk when another with its key and conditions came first.
+
+        Raises:
+            StoreError: the store is read-only or full.
+        """
+        if not self._writable:
+            raise StoreError(f"cache '{self._root.parent}': is read-only, nothing can be published", ELSEWHERE)
+        path = self._path(record)
+        with explained(self._root.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._set_unreadable_aside(record.key)
+            self._create(path, encode(record))
+        return self._read(path, record.key)
+
+    def set_aside(self, record: Record) -> None:
+        """Take a record whose object is lost or damaged out of the way; it is kept under another name."""
+        path = self._path(record)
+        try:
+            is_there = self._read(path, record.key) == record
+        except (Unreadable, FileNotFoundError):
+            return
+        if is_there:
+            with explained(self._root.parent):
+                _rename_aside(path)
+
+    def _path(self, record: Record) -> Path:
+        return self._folder(record.key) / file_name(record.conditions)
+
+    def _folder(self, key: Key) -> Path:
+        return self._root / key[:2] / key
+
+    def _files(self, key: Key) -> list[Path]:
+        try:
+            return sorted(path for path in self._folder(key).iterdir() if path.suffix == ".json")
+        except FileNotFoundError:
+            return []
+
+    def _read(self, path: Path, key: Key) -> Record:
+        try:
+            record = decode(path.read_bytes())
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise Unreadable(error.strerror or str(error)) from error
+        if record.key != key or record.fingerprint.key != key:
+            raise Unreadable("it belongs to another key")
+        if file_name(record.conditions) != path.name:
+            raise Unreadable("it belongs to other conditions")
+        return record
+
+    def _set_unreadable_aside(self, key: Key) -> None:
+        for path in self._files(key):
+            try:
+                self._read(path, key)
+            except Unreadable:
+                _rename_aside(path)
+
+    def _create(self, path: Path, data: bytes) -> None:
+        descriptor, temporary = tempfile.mkstemp(prefix="record-", dir=self._staging)
+        try:
+            with open(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fchmod(descriptor, 0o444)
+                os.fsync(descriptor)
+            os.link(temporary, path)
+            sync(path.parent)
+        except FileExistsError:  # the first writer wins; the caller reads what is there
+            return
+        finally:
+            Path(temporary).unlink()
+
+    def _warn(self, sentence: str) -> None:
+        if sentence not in self._warnings:
+            self._warnings.append(sentence)
+
+
+def _rename_aside(path: Path) -> None:
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    path.rename(aside)

@@ -1,0 +1,70 @@
+"""Refs: the last fingerprint of each node of each recipe, the "old" of `why`.
+
+A ref is a convenience: losing one costs an explanation, never a build. The latest writer wins. Refs stay
+on the machine, because they name project folders.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from mobuild.errors import ConfigError
+from mobuild.fingerprint import Fingerprint, Key, canonical, digest_bytes
+
+_SCHEMA = 1
+
+
+class Refs:
+    """The refs of one store."""
+
+    def __init__(self, root: Path, warnings: list[str], writable: bool) -> None:
+        self._root, self._warnings, self._writable = root, warnings, writable
+
+    def get(self, project: Path, recipe: str, variant: str, node: str) -> Fingerprint | None:
+        """The fingerprint that `put` wrote last, if any can be read."""
+        try:
+            document = json.loads(self._path(project, recipe, variant, node).read_bytes())
+            fingerprint = Fingerprint.from_document(document["fingerprint"])
+            return fingerprint if fingerprint.key == document["key"] else None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError, ConfigError):
+            return None
+
+    def put(self, project: Path, recipe: str, variant: str, node: str, fingerprint: Fingerprint, key: Key) -> None:
+        """Remember `fingerprint`; a disk that refuses is a warning, for the build itself is done."""
+        if not self._writable:
+            return
+        document = {
+            "schema": _SCHEMA,
+            "project": str(project.resolve()),
+            "recipe": recipe,
+            "variant": variant,
+            "node": node,
+            "key": key,
+            "fingerprint": fingerprint.document(),
+        }
+        try:
+            _replace(self._path(project, recipe, variant, node), canonical(document))
+        except OSError as error:
+            sentence = f"cache '{self._root}': `why` will not know this run ({error.strerror or error})"
+            if sentence not in self._warnings:
+                self._warnings.append(sentence)
+
+    def _path(self, project: Path, recipe: str, variant: str, node: str) -> Path:
+        # Digests, because a variant may hold any character and be longer than a file name.
+        folder = digest_bytes(os.fsencode(project.resolve()))[:12]
+        return self._root / folder / f"{digest_bytes(canonical([recipe, variant, node]))}.json"
+
+
+def _replace(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(data)
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise

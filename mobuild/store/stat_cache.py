@@ -1,0 +1,159 @@
+"""Digests of files by their stat, so that an unchanged file is read once.
+
+A file's token is (device, inode, size, mtime, ctime). ctime matters: an edit with its mtime put back
+shows in nothing else. Git's racy-file rule holds: a file whose time stamps are not older than its
+hashing could still change within the same tick, so its digest is not remembered yet. Writes through a
+shared mmap may escape every token; only a full verification sees those.
+
+The cache is sqlite in the machine's own part of the store and is disposable: damaged, locked or
+unwritable, it falls back to memory and costs time only.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mobuild.errors import SourceError
+from mobuild.fingerprint import Digest, digest_file, sha256_file
+
+_FINE_TICK_NS = 100_000_000  # kernels stamp at 1–10 ms
+_COARSE_TICK_NS = 2_000_000_000  # FAT stamps at 2 s, some network file systems at 1 s
+_ATTEMPTS = 3
+_SCHEMA = """CREATE TABLE IF NOT EXISTS files
+    (place TEXT PRIMARY KEY, token TEXT NOT NULL, digest TEXT, sha256 TEXT) WITHOUT ROWID"""
+
+Stat = Callable[[Path], os.stat_result]
+
+
+class StatCache:
+    """Remembers digests beside stat tokens; several threads and processes may share one file."""
+
+    def __init__(self, path: Path | None, clock_ns: Callable[[], int] = time.time_ns, stat: Stat = os.stat) -> None:
+        """`path` is the sqlite file; None keeps everything in memory."""
+        self._clock_ns, self._stat = clock_ns, stat
+        self._lock = threading.Lock()
+        self._rows = _connect(path)
+
+    def digest(self, path: Path) -> Digest:
+        """XXH3-128 of the content of `path`.
+
+        Raises:
+            SourceError: the file keeps changing while it is read.
+            OSError: it cannot be read.
+        """
+        return Digest(self._remembered(path, "digest", digest_file))
+
+    def sha256(self, path: Path) -> str:
+        """SHA-256 of the content of `path`; raises as `digest` does."""
+        return self._remembered(path, "sha256", sha256_file)
+
+    def known(self, path: Path) -> Digest | None:
+        """The remembered digest of `path` when its token still holds, without reading it."""
+        found = self._get(self._stat(path), "digest")
+        return Digest(found) if found else None
+
+    def note(self, path: Path, digest: Digest, sha256: str = "") -> None:
+        """Remember a digest that the caller vouches for: nobody else could have written to `path`."""
+        seen = self._stat(path)
+        self._put(seen, "digest", digest)
+        if sha256:
+            self._put(seen, "sha256", sha256)
+
+    def close(self) -> None:
+        with self._lock:
+            self._rows.close()
+
+    def _remembered(self, path: Path, column: str, read: Callable[[Path], str]) -> str:
+        for _ in range(_ATTEMPTS):
+            before, started_ns = self._stat(path), self._clock_ns()
+            if found := self._get(before, column):
+                return found
+            value = read(path)
+            if _token(self._stat(path)) == _token(before):
+                if not _is_racy(before, started_ns):
+                    self._put(before, column, value)
+                return value
+        raise SourceError(f"file '{path}': changes while it is read", "wait until it is written, then run again")
+
+    def _get(self, seen: os.stat_result, column: str) -> str | None:
+        row = self._run(f"SELECT {column} FROM files WHERE place = ? AND token = ?", _row(seen))
+        return row[0] if row else None
+
+    def _put(self, seen: os.stat_result, column: str, value: str) -> None:
+        # An equal token keeps the other column; another token makes it void.
+        other = "sha256" if column == "digest" else "digest"
+        self._run(
+            f"INSERT INTO files (place, token, {column}) VALUES (?, ?, ?) ON CONFLICT (place) DO UPDATE SET "
+            f"{other} = CASE WHEN token = excluded.token THEN {other} END, "
+            f"token = excluded.token, {column} = excluded.{column}",
+            (*_row(seen), value),
+        )
+
+    def _run(self, statement: str, values: tuple[str, ...]) -> tuple[str | None, ...] | None:
+        with self._lock:
+            try:
+                row: tuple[str | None, ...] | None = self._rows.execute(statement, values).fetchone()
+            except sqlite3.Error:  # full, locked for long, damaged: go on without what was remembered
+                self._rows.close()
+                self._rows = _memory()
+                return None
+        return row
+
+
+def _connect(path: Path | None) -> sqlite3.Connection:
+    for _ in range(2):
+        if path is None:
+            break
+        try:
+            return _file(path)
+        except sqlite3.OperationalError:  # unwritable, or locked for long
+            break
+        except sqlite3.DatabaseError:  # damaged: the second try starts afresh
+            _discard(path)
+    return _memory()
+
+
+def _file(path: Path) -> sqlite3.Connection:
+    rows = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+    try:
+        rows.execute("PRAGMA journal_mode=WAL")
+        rows.execute("PRAGMA synchronous=NORMAL")  # in WAL mode: no fsync for each entry
+        rows.execute(_SCHEMA)
+    except sqlite3.Error:
+        rows.close()
+        raise
+    return rows
+
+
+def _memory() -> sqlite3.Connection:
+    rows = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    rows.execute(_SCHEMA)
+    return rows
+
+
+def _discard(path: Path) -> None:
+    for ending in ("", "-wal", "-shm"):
+        try:
+            path.with_name(path.name + ending).unlink()
+        except OSError:  # absent, or not ours to remove: then memory has to do
+            continue
+
+
+def _row(seen: os.stat_result) -> tuple[str, str]:
+    # As text: inode numbers may pass 2**63, which sqlite's integers cannot hold.
+    return f"{seen.st_dev}:{seen.st_ino}", _token(seen)
+
+
+def _token(seen: os.stat_result) -> str:
+    return f"{seen.st_dev}:{seen.st_ino}:{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ctime_ns}"
+
+
+def _is_racy(seen: os.stat_result, hashed_ns: int) -> bool:
+    is_coarse = seen.st_ctime_ns % 1_000_000_000 == 0
+    tick_ns = _COARSE_TICK_NS if is_coarse else _FINE_TICK_NS
+    return max(seen.st_mtime_ns, seen.st_ctime_ns) + tick_ns > hashed_ns

@@ -1,0 +1,92 @@
+"""What a Python file means and what it imports, from its syntax alone.
+
+Two files mean the same when their syntax trees agree without comments, doc strings and positions.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from mobuild.errors import ConfigError
+from mobuild.fingerprint import digest_bytes
+
+_SETTLED_SECONDS = 0.1  # a younger file may change again within one tick of the file system's clock
+
+_memo: dict[str, tuple[tuple[int, ...], Meaning]] = {}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement: `from ..a import b` is `Import("a", ("b",), 2)`."""
+
+    module: str
+    names: tuple[str, ...] = ()
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Meaning:
+    digest: str
+    imports: tuple[Import, ...]
+
+
+def meaning(path: Path, newer: bool = False) -> Meaning:
+    """The file's digest and imports, remembered while its stat token stays.
+
+    `newer`: it is written for a Python newer than this one. Syntax that this one cannot read then counts
+    by its bytes, without imports; what it imports is observed when it runs.
+
+    Raises:
+        ConfigError: a syntax error; names the file and the line.
+    """
+    status = path.stat()
+    token = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    kept = _memo.get(str(path))
+    if kept and kept[0] == token:
+        return kept[1]
+    found = _parsed(path, newer)
+    if time.time() - status.st_mtime > _SETTLED_SECONDS:
+        _memo[str(path)] = (token, found)
+    return found
+
+
+def _parsed(path: Path, newer: bool) -> Meaning:
+    source = path.read_bytes()
+    try:
+        tree = ast.parse(source, filename=str(path))
+    except SyntaxError as error:
+        if newer:
+            return Meaning(digest_bytes(source), ())
+        raise ConfigError(
+            f"{path}:{error.lineno}: not valid Python: {error.msg}", "it is the user's code of a node"
+        ) from error
+    except ValueError as error:  # null bytes
+        raise ConfigError(f"{path}: not valid Python: {error}") from error
+    imports = tuple(_imports(tree))
+    return Meaning(_digest(tree), imports)
+
+
+def _digest(tree: ast.Module) -> str:
+    """Of the tree's dump, whose form belongs to the minor version of the Python that parses."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            start = 1 if ast.get_docstring(node, clean=False) is not None else 0
+            node.body = node.body[start:]
+    version = f"{sys.version_info.major}.{sys.version_info.minor}\n"
+    return digest_bytes((version + ast.dump(tree)).encode("utf-8", "surrogatepass"))
+
+
+def _imports(tree: ast.Module) -> list[Import]:
+    """Every import in the file, late and conditional ones included, in a stable order."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names if alias.name != "*")
+            found.append(Import(node.module or "", names, node.level))
+    return list(dict.fromkeys(found))

@@ -1,0 +1,164 @@
+"""Which Python builds, and which distributions it has: what the toolchain part of a key is made of.
+
+Looks from outside: no package of the environment is imported, neither here nor in the other
+interpreter, which is asked only for its version and its module search path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mobuild.distributions import Providers, editable_trees, installed, normalized
+from mobuild.errors import ToolchainError
+from mobuild.fingerprint import digest_bytes
+from mobuild.firstparty import is_installed
+
+OLDEST = (3, 8)
+
+# Runs under whatever was named, so it is written for Python 2.7 as well: an old one has to get as far
+# as saying what it is.
+_PROBE = """
+import json, sys
+print("\\n" + json.dumps({"version": "%d.%d.%d" % sys.version_info[:3], "paths": [p for p in sys.path if p]}))
+"""
+_PROBE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One interpreter and what is installed for it."""
+
+    python: Path
+    version: str  # "3.11.7"
+    paths: tuple[str, ...]  # its module search path, without the working directory
+    distributions: Mapping[str, str]  # normalised name → version
+    modules: Mapping[str, str]  # top-level module → normalised name of its distribution
+
+
+def host() -> Environment:
+    """The environment that mobuild itself runs in, as a worker under this interpreter sees it."""
+    return _environment(Path(sys.executable), ".".join(map(str, sys.version_info[:3])), _host_paths())
+
+
+def probe(python: Path, cache: Path) -> Environment:
+    """The environment of another interpreter; its answer is kept in the folder `cache` until the
+    interpreter, its `pyvenv.cfg` or one of its package folders changes.
+
+    Raises:
+        ToolchainError: there is no such interpreter, it fails, or it is older than 3.8.
+    """
+    # not resolved: a virtual environment's python is a link
+    python = Path(os.path.abspath(python))  # noqa: PTH100
+    _check_there(python)
+    kept = cache / f"{digest_bytes(os.fsencode(python))}.json"
+    document: Any = _remembered(kept, python)
+    if document is None:
+        document = _ask(python)
+        document["tokens"] = _tokens(python, document["paths"])
+        _keep(kept, document)
+    _check_version(python, document["version"])
+    return _environment(python, document["version"], tuple(document["paths"]))
+
+
+def versions(environment: Environment, tools: Sequence[str]) -> dict[str, str]:
+    """Version of each distribution in `tools`, `-` where it is not installed; `python` is the
+    interpreter's own."""
+    known = {**environment.distributions, "python": environment.version}
+    return {tool: known.get(normalized(tool), "-") for tool in tools}
+
+
+def _environment(python: Path, version: str, paths: tuple[str, ...]) -> Environment:
+    everywhere = (*paths, *editable_trees(paths))
+    return Environment(python, version, everywhere, installed(paths), Providers(paths))
+
+
+def _host_paths() -> tuple[str, ...]:
+    """`sys.path` without what the command line put first: the script's folder or the working one."""
+    asked = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    script = str(Path(sys.argv[0]).absolute().parent) if sys.argv and sys.argv[0] else ""
+    extra = {"", script, str(Path.cwd())} - set(asked)
+    first = [entry for entry in sys.path[:1] if entry not in extra]
+    return tuple(entry for entry in [*first, *sys.path[1:]] if entry)
+
+
+def _ask(python: Path) -> dict[str, object]:
+    command = [str(python), "-c", _PROBE]
+    try:
+        answer = subprocess.run(command, capture_output=True, timeout=_PROBE_SECONDS, cwd="/")
+    except OSError as error:
+        raise ToolchainError(f"python {str(python)!r} cannot be started: {error.strerror}", _REMEDY) from error
+    except subprocess.TimeoutExpired as error:
+        raise ToolchainError(f"python {str(python)!r}: no answer in {_PROBE_SECONDS} s", _REMEDY) from error
+    if answer.returncode:
+        said = answer.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise ToolchainError(
+            f"python {str(python)!r}: asked for its version, it ended with status {answer.returncode}"
+            + "".join(f": {line}" for line in said),
+            _REMEDY,
+        )
+    return _parsed(python, answer.stdout.decode(errors="replace"))
+
+
+def _parsed(python: Path, text: str) -> dict[str, object]:
+    try:
+        return dict(json.loads(text.strip().splitlines()[-1]))  # a sitecustomize may print before
+    except (ValueError, IndexError) as error:
+        raise ToolchainError(
+            f"{str(python)!r} is no Python: expected its version, found {text.strip()[-60:]!r}", _REMEDY
+        ) from error
+
+
+def _check_there(python: Path) -> None:
+    if not python.is_file():
+        raise ToolchainError(f"python {str(python)!r}: there is no such file", _REMEDY)
+
+
+def _check_version(python: Path, version: object) -> None:
+    if tuple(map(int, str(version).split(".")[:2])) < OLDEST:
+        raise ToolchainError(
+            f"python {str(python)!r}: expected Python {OLDEST[0]}.{OLDEST[1]} or newer, found {version}",
+            "make an environment with a newer Python for the model",
+        )
+
+
+_REMEDY = "toolchain.python names the interpreter of an environment, such as ./venv/bin/python"
+
+
+def _remembered(kept: Path, python: Path) -> dict[str, object] | None:
+    try:
+        document = json.loads(kept.read_bytes())
+        fresh = document["tokens"] == _tokens(python, document["paths"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # not asked yet, or a damaged file: ask again
+    return dict(document) if fresh else None
+
+
+def _keep(kept: Path, document: Mapping[str, object]) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    partial = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
+    partial.write_text(json.dumps(document))
+    partial.replace(kept)
+
+
+def _tokens(python: Path, paths: Sequence[str]) -> dict[str, str]:
+    """What decides the answer: the interpreter, its configuration, package folders and their `.pth`
+    files, and the variable that adds to the path."""
+    folders = [Path(path) for path in paths if is_installed(path)]
+    links = [link for folder in folders if folder.is_dir() for link in sorted(folder.glob("*.pth"))]
+    files = [python, python.parent.parent / "pyvenv.cfg", *folders, *links]
+    return {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **{str(file): _token(file) for file in files}}
+
+
+def _token(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError:
+        return "-"
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"

@@ -1,0 +1,101 @@
+"""`mobuild build`: build what is stale, put the targets below build/, say what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mobuild.building import Builder
+from mobuild.errors import MobuildError
+from mobuild.executors.local import LocalExecutor
+from mobuild.job import Job
+from mobuild.planner import Plan
+from mobuild.report import artifacts, messages, terminal
+from mobuild.report.artifacts import Placed
+from mobuild.results import Run
+from mobuild.scheduler import Scheduler
+from mobuild.verbs.session import Session, default_slots, findings, refuse
+
+
+def build(jobs: Sequence[Job]) -> int:
+    """Build the targets of all jobs as one graph; returns the exit status."""
+    done, _, refused = run(jobs)
+    errors = [error.status for error in refused]
+    return _status([*errors, done.status] if done else errors)
+
+
+def run(jobs: Sequence[Job]) -> tuple[Run | None, list[Placed], list[MobuildError]]:
+    """The story of a build: refuse, plan, run, materialise, report."""
+    session = Session.open(jobs)
+    allowed, refused = _judge(jobs, session)
+    if not allowed:
+        return None, [], refused
+    plan = session.plan(allowed)
+    name = artifacts.run_name()
+    done = _schedule(session, plan, name)
+    _remember(session, done)
+    placed = artifacts.materialise(done, session.store, name)
+    for notice in _notices(done):
+        messages.note(notice)
+    terminal.summary(done, placed, name, session.store.warnings)
+    return done, placed, refused
+
+
+def _status(statuses: Sequence[int]) -> int:
+    """1 when anything failed; 2 when all that went wrong was the request."""
+    return 1 if 1 in statuses else max(statuses, default=0)
+
+
+def _judge(jobs: Sequence[Job], session: Session) -> tuple[list[Job], list[MobuildError]]:
+    """The jobs that may run; the others are reported and left."""
+    allowed: list[Job] = []
+    refused: list[MobuildError] = []
+    for job in jobs:
+        try:
+            found = findings(job, session.keys)
+            refuse(job, found)
+        except MobuildError as error:
+            messages.error(error)
+            refused.append(error)
+            continue
+        for finding in found:
+            messages.warning(f"{finding.code}: {finding.message}")
+        allowed.append(job)
+    return allowed, refused
+
+
+def _notices(done: Run) -> list[str]:
+    """What backends want known of the engines that were asked for and are there."""
+    found: dict[str, None] = {}
+    for number, job in enumerate(done.plan.jobs):
+        for target in job.graph.targets:
+            backend = getattr(job.graph.nodes[target].node, "backend", None)
+            if backend and backend.notice and done.of(number, target).is_done:
+                found[f"{job.recipe}/{job.variant} {target}: {backend.notice}"] = None
+    return list(found)
+
+
+def _schedule(session: Session, plan: Plan, name: str) -> Run:
+    settings = plan.jobs[0].settings
+    executor = LocalExecutor()
+    logs = session.store.local / "runs" / name
+    builder = Builder(session.store, session.planner, executor, logs, settings.strict, settings.timeout_seconds)
+    try:
+        with terminal.live(plan) as watcher:
+            slots = settings.slots or default_slots()
+            return Scheduler(session.planner, builder, watcher, slots, settings.keep_going).run(plan)
+    finally:
+        executor.close()
+
+
+def _remember(session: Session, done: Run) -> None:
+    """Note each finished node's fingerprint as what `why` compares with next time."""
+    if not session.store.writable:
+        return
+    for number, job in enumerate(done.plan.jobs):
+        for name in job.graph.nodes:
+            result = done.of(number, name)
+            if result.is_done and result.record:
+                record = result.record
+                session.store.refs.put(
+                    job.settings.project, job.recipe, job.variant, name, record.fingerprint, record.key
+                )

@@ -1,0 +1,70 @@
+"""`mobuild init NAME`: a recipe that builds as it is, to be edited."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mobuild.errors import ConfigError
+
+_RECIPE = """\
+# @package _global_
+# Build it:  mobuild target=engine recipe={name}
+defaults:
+  - /recipe/standard                    # weights → onnx → sanitized → engine
+  - _self_
+nodes:
+  # weights: {{uri: models/{name}.pt}}    # your file; or a pinned s3://… https://… (mobuild lock)
+  onnx:
+    needs: {{weights: null}}              # remove this line with the # before 'weights'
+    model: "{name}.py:load"
+    inputs: {{x: [batch, 8]}}             # names for the axes that may vary, numbers for the others
+    outputs: [y]
+shapes: {{batch: [1, 8, 32]}}             # min, opt, max
+"""
+
+_MODULE = '''\
+"""The network of recipe {name}, and how its weights are loaded."""
+
+import torch
+
+
+class Net(torch.nn.Module):
+    """Replace me. Input x: (batch, 8) float32. Output y: (batch, 4) float32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def load() -> torch.nn.Module:
+    """The network. Once the recipe names weights: def load(weights: pathlib.Path), and read them here:
+    net.load_state_dict(torch.load(weights, weights_only=True))
+    """
+    torch.manual_seed(0)
+    return Net()
+'''
+
+
+def init(root: Path, name: str) -> int:
+    """Write recipes/NAME.yaml and recipes/NAME.py.
+
+    Raises:
+        ConfigError: the name is no Python name, or a file is there already.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ConfigError(f"init: {name!r} is no name for a recipe", "use small letters, digits and _")
+    folder = root / "recipes"
+    files = {f"{name}.yaml": _RECIPE.format(name=name), f"{name}.py": _MODULE.format(name=name)}
+    for file in files:
+        if (folder / file).exists():
+            raise ConfigError(f"init: {folder / file} is there already", "choose another name, or remove it first")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in files.items():
+        (folder / file).write_text(text)
+        print(folder / file)
+    print(f"now: mobuild target=engine recipe={name}")
+    return 0

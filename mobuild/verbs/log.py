@@ -1,0 +1,63 @@
+"""`mobuild log TARGET`: the log of a target's last build, also of one that failed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mobuild.errors import NodeFailed
+from mobuild.job import Job
+from mobuild.planner import Step
+from mobuild.report.artifacts import variant_folder
+from mobuild.verbs.session import Session
+
+
+def log(jobs: Sequence[Job]) -> int:
+    """Print the log of every target: of its failed last build, else of the build that made the artifact.
+
+    Raises:
+        NodeFailed: there is none.
+    """
+    session = Session.open(jobs)
+    planned = session.plan(jobs)
+    for number, job in enumerate(jobs):
+        last = _last_run(job)
+        for target in job.graph.targets:
+            step = planned.steps[planned.of[number][target]]
+            path = _failed(last, target) or _built(session, step)
+            if path is None:
+                raise NodeFailed(
+                    f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r} has no log", _hint(last, target)
+                )
+            sys.stdout.write(path.read_text(errors="replace"))
+    return 0
+
+
+def _last_run(job: Job) -> Mapping[str, Any]:
+    try:
+        nodes: Mapping[str, Any] = json.loads((variant_folder(job) / "run.json").read_text())["nodes"]
+    except FileNotFoundError:
+        return {}
+    return nodes
+
+
+def _failed(last: Mapping[str, Any], target: str) -> Path | None:
+    path = Path(last.get(target, {}).get("log", ""))
+    return path if path.is_file() else None
+
+
+def _built(session: Session, step: Step) -> Path | None:
+    record = step.record
+    if record is None or record.log is None or not session.store.objects.holds(record.log):
+        return None
+    return session.store.objects.path(record.log)
+
+
+def _hint(last: Mapping[str, Any], target: str) -> str:
+    failed = [name for name, node in last.items() if node["state"] == "failed"]
+    return (
+        f"'{failed[0]}' failed before it: mobuild log {failed[0]}" if failed else f"build it: mobuild target={target}"
+    )

@@ -1,0 +1,64 @@
+"""`mobuild plan`: what would run, why, and how long it took last time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from mobuild.job import Job
+from mobuild.planner import Plan, Step
+from mobuild.report.terminal import label
+from mobuild.verbs.session import Session, findings, refuse
+
+
+def plan(jobs: Sequence[Job]) -> int:
+    """Print the steps of all jobs with their states; 1 when one is blocked."""
+    session = Session.open(jobs)
+    for job in jobs:
+        refuse(job, findings(job, session.keys))
+    planned = session.plan(jobs)
+    if jobs[0].settings.format == "json":
+        print(json.dumps(document(planned), indent=2, ensure_ascii=False))
+    else:
+        _print(planned)
+    return 1 if any(step.state == "blocked" for step in planned.steps.values()) else 0
+
+
+def document(planned: Plan) -> dict[str, object]:
+    """The plan as data, `"schema": 1`."""
+    steps = [
+        {
+            "node": label(planned, step),
+            "kind": step.spec.node.kind,
+            "state": step.state,
+            "key": step.fingerprint.key if step.fingerprint else None,
+            "reasons": list(step.reasons),
+            "expected_seconds": step.expected_seconds,
+        }
+        for step in planned.steps.values()
+    ]
+    return {"schema": 1, "steps": steps, "expected_seconds": expected_seconds(planned)}
+
+
+def expected_seconds(planned: Plan) -> float:
+    """Seconds of past runs along the longest path of steps that may run; 0 when none was timed."""
+    ends: dict[str, float] = {}
+    for identity, step in planned.steps.items():
+        own = step.expected_seconds or 0.0 if step.state != "fresh" else 0.0
+        ends[identity] = own + max((ends[edge.identity] for edge in step.needs.values()), default=0.0)
+    return round(max(ends.values(), default=0.0), 3)
+
+
+def _print(planned: Plan) -> None:
+    rows = [(step.state, label(planned, step), _why(step)) for step in planned.steps.values()]
+    width = max(len(name) for _, name, _ in rows)
+    for state, name, why in rows:
+        print(f"{state:8} {name:{width}}  {why}".rstrip())
+    seconds = expected_seconds(planned)
+    if seconds:
+        print(f"expected: {seconds:.1f} s on the longest path, from past runs")
+
+
+def _why(step: Step) -> str:
+    seconds = f" (~{step.expected_seconds:.1f} s)" if step.expected_seconds else ""
+    return "; ".join(step.reasons) + seconds

@@ -1,0 +1,69 @@
+"""What every verb that looks at artifacts opens: the store, the planner, the contracts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mobuild.contract.findings import Finding
+from mobuild.contract.rules import Request, check
+from mobuild.errors import Refused
+from mobuild.job import Job
+from mobuild.keys import Keys
+from mobuild.planner import Plan, Planner
+from mobuild.store import Store
+
+
+@dataclass(frozen=True)
+class Session:
+    """One command's store and planner. All jobs of a command share the settings of the first."""
+
+    store: Store
+    keys: Keys
+    planner: Planner
+
+    @staticmethod
+    def open(jobs: Sequence[Job]) -> Session:
+        """Open the cache of `jobs`.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        store = Store.open(jobs[0].settings.cache)
+        keys = Keys(store.local)
+        return Session(store, keys, Planner(store, keys))
+
+    def plan(self, jobs: Sequence[Job]) -> Plan:
+        return self.planner.plan(jobs)
+
+
+def findings(job: Job, keys: Keys) -> tuple[Finding, ...]:
+    """What the contracts say about the engines of a job, by configuration alone."""
+    found: list[Finding] = []
+    for spec in job.graph.nodes.values():
+        backend = getattr(spec.node, "backend", None)
+        if backend is None:
+            continue
+        environment = keys.environment(spec.python)
+        version = getattr(backend, "version", "") or environment.distributions.get(backend.distribution, "")
+        found += check(Request(job.hardware, backend.name, version, str(getattr(spec.node, "precision", ""))))
+    return tuple(dict.fromkeys(found))
+
+
+def refuse(job: Job, found: Sequence[Finding]) -> None:
+    """Stop a job that cannot work.
+
+    Raises:
+        Refused: some findings are errors; all of them are named.
+    """
+    errors = [one for one in found if one.severity == "error"]
+    if errors:
+        text = "; ".join(f"{one.code}: {one.message}" for one in errors)
+        hints = "\n".join(dict.fromkeys(one.hint for one in errors if one.hint))
+        raise Refused(f"recipe {job.recipe!r}, hardware {job.hardware.name!r}: {text}", hints)
+
+
+def default_slots() -> int:
+    """Nodes at a time: one per two processors that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)

@@ -1,0 +1,155 @@
+"""Builds one node in one process, watched: a job document goes in, a result document comes out.
+
+Plain Python 3.8 and the standard library, so that it runs under the user's interpreter as well as under
+mobuild's own. Starting, waiting, killing and retrying are the executor's; this module only knows how to
+build and how to say what happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
+
+from mobuild import blame, usercode
+from mobuild.errors import MobuildError, NodeFailed
+from mobuild.node import Built, decode
+from mobuild.observers import modules
+from mobuild.observers.watch import Watch
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_SIGKILL = 9
+
+_plain_path = [entry for entry in sys.path if entry]
+
+
+def main(job_file: str, parent: int) -> None:
+    """The life of an isolated worker: build the job, leave `<job_file>.result.json`, end."""
+    die_with(parent)
+    with open(job_file, "rb") as stream:
+        job = json.loads(stream.read())
+    result = work(job, warm=False)
+    write_result(Path(job_file + ".result.json"), result)
+
+
+def work(job: Mapping[str, Any], *, warm: bool) -> dict[str, Any]:
+    """Build the node of `job` in this process.
+
+    Returns an outcome document, or `{"error": {class, message, hint}}`. In a `warm` process, which has
+    modules of earlier nodes loaded, distributions are not reported: they would be those of others.
+    """
+    watch = Watch(job, distributions=not warm)
+    try:
+        _enter(job)
+        with watch:
+            node = decode(job["node"])
+            started = time.perf_counter()
+            built = node.build({role: Path(path) for role, path in job["inputs"].items()}, Path(job["out"]))
+            seconds = time.perf_counter() - started
+        _check(Path(job["out"]))
+    except BaseException as error:  # noqa: BLE001 - sys.exit() in the user's code included: all is reported
+        traceback.print_exc()
+        return {"error": _document(blame.translate(error, job["name"]))}
+    said = _said(built if built is not None else Built(), watch.warnings())
+    return {"seconds": seconds, "peak_rss_mib": peak_rss_mib(), **said, **watch.document()}
+
+
+def write_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Write the document so that it is there whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(encoded(result), encoding="utf-8")
+    partial.replace(path)
+
+
+def encoded(result: Mapping[str, Any]) -> str:
+    """The document as JSON; measurements may hold numpy's or torch's numbers."""
+    return json.dumps(result, default=_plain)
+
+
+def die_with(parent: int) -> None:
+    """Let the kernel kill this process when the thread that started it ends (Linux): an orphan would
+    write on in staging. Elsewhere orphans run to their end."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
+
+
+@contextmanager
+def logged(log: str) -> Iterator[None]:
+    """Send what this process writes to descriptors 1 and 2, from native code too, to the file `log`."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    with open(log, "ab") as stream:
+        for number, _ in kept:
+            os.dup2(stream.fileno(), number)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, duplicate in kept:
+            os.dup2(duplicate, number)
+            os.close(duplicate)
+
+
+def peak_rss_mib() -> float:
+    """Peak resident memory of this process and of its largest ended child, in MiB.
+
+    From `VmHWM`: `ru_maxrss` starts at the size of the process that forked us.
+    """
+    import resource
+
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    try:
+        with open("/proc/self/status") as stream:
+            own = next(int(line.split()[1]) for line in stream if line.startswith("VmHWM:")) / 1024
+    except (OSError, StopIteration):
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 2**20)
+    return round(max(own, children), 1)
+
+
+def _enter(job: Mapping[str, Any]) -> None:
+    """Make the process look as the recipe expects: working directory, search path, own loader."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when onnxruntime is imported
+    os.chdir(job["project"])
+    sys.path[:] = [job["folder"], job["project"], *_plain_path]
+    usercode.folder = Path(job["folder"])
+    modules.install()
+
+
+def _check(out: Path) -> None:
+    if out.is_file() or (out.is_dir() and any(out.iterdir())):
+        return
+    found = "an empty folder" if out.is_dir() else "nothing"
+    raise NodeFailed(
+        f"did not write its artifact: expected a file or a folder at {str(out)!r}, found {found}",
+        "build(inputs, out) has to write to `out`",
+    )
+
+
+def _said(built: Built, warnings: Sequence[str]) -> dict[str, Any]:
+    return {
+        "measurements": dict(built.measurements),
+        "onnx": dict(built.onnx),
+        "warnings": [*built.warnings, *warnings],
+    }
+
+
+def _document(error: MobuildError) -> dict[str, str]:
+    return {"class": type(error).__name__, "message": error.message, "hint": error.hint}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)

@@ -1,0 +1,114 @@
+"""Small networks for the tests of `export`, loaded by reference as a user's would be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+
+class Linear(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x).relu()
+
+
+class Three(Linear):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = self.layer(x)
+        return y, y, x
+
+
+class BakedBatch(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(12, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = int(x.shape[0])
+        return self.layer(x.reshape(count, 12))
+
+
+class Branch(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return x * 10
+        return x - 1
+
+
+class BranchOnShape(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] != 4:
+            raise ValueError("four columns")
+        return x * 2
+
+
+class Encoder(nn.Module):
+    """Does not use `token_type_ids`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(50, 8)
+
+    def forward(
+        self, input_ids: torch.Tensor, token_type_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        return (self.embedding(input_ids) * attention_mask[..., None]).sum(1)
+
+
+class Normed(nn.Module):
+    """Convolution, batch norm, pooling: what the dynamo exporter cannot convert below opset 18."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Dropout(0.5)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+class Deep(nn.Module):
+    """Halves its input four times, so that small examples do not fit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 16, stride=16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)
+
+
+class Counting(Linear):
+    """Keeps state between calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.layer(x) + self.calls
+
+
+def fits(weights: Path) -> nn.Module:
+    network = Linear()
+    network.load_state_dict(torch.load(weights, weights_only=True))
+    return network
+
+
+def dropped_mode() -> nn.Module:
+    return Normed().train()
+
+
+def raises() -> nn.Module:
+    raise KeyError("backbone")
+
+
+def no_module() -> dict[str, int]:
+    return {"layer": 1}

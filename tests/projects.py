@@ -1,0 +1,154 @@
+"""Small real projects in a folder, driven through the command line as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RECIPE = """\
+# @package _global_
+defaults:
+  - /recipe/standard
+  - _self_
+nodes:
+  weights: {uri: models/toy.pt}
+  onnx:
+    model: "toy.py:load"
+    exporter: torchscript
+    inputs: {x: [batch, 8]}
+    outputs: [y]
+shapes: {batch: [1, 4, 16]}
+"""
+
+MODULE = '''\
+"""A small network."""
+from pathlib import Path
+
+import torch
+
+from helper import WIDTH
+from words import count
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, WIDTH)
+        self.last = torch.nn.Linear(WIDTH, 4)
+
+    def forward(self, x):
+        from late import SCALE
+
+        return self.last(torch.nn.functional.gelu(self.first(x))) * SCALE + count()
+
+
+def load(weights: Path):
+    net = Net()
+    net.load_state_dict(torch.load(weights, weights_only=True))
+    return net
+'''
+
+HELPER = "WIDTH = 16\nSIGN = 1.0\n"
+LATE = "from helper import SIGN\n\nSCALE = 2.0 * SIGN\n"
+WORDS = '''\
+from pathlib import Path
+
+
+def count():
+    """How many words the vocabulary has; the file is declared nowhere."""
+    return len((Path(__file__).parent / "vocabulary.txt").read_text().split())
+'''
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with recipes and a cache, and how to run mobuild in it."""
+
+    root: Path
+    cache: Path
+
+    def mobuild(self, *words: str, check: bool = True, env: Mapping[str, str] | None = None) -> Finished:
+        """Run the command line in the project."""
+        environment = {**os.environ, "MOBUILD_CACHE": str(self.cache), **(env or {})}
+        done = subprocess.run(
+            [sys.executable, "-m", "mobuild", *words], cwd=self.root, env=environment, capture_output=True, text=True
+        )
+        finished = Finished(done.returncode, done.stdout, done.stderr)
+        if check:
+            assert finished.status == 0, finished.err
+        return finished
+
+    def python(self, code: str) -> Finished:
+        """Run Python in the project; it must succeed."""
+        environment = {**os.environ, "MOBUILD_CACHE": str(self.cache)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=self.root, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def states(self, variant: str = "cpu", recipe: str = "toy") -> dict[str, str]:
+        """Node → state of the last run of a variant."""
+        document: dict[str, Any] = json.loads((self.root / "build" / recipe / variant / "run.json").read_text())
+        return {name: node["state"] for name, node in document["nodes"].items()}
+
+    def built(self, *words: str, variant: str = "cpu", recipe: str = "toy") -> set[str]:
+        """The nodes that really ran when the command line ran."""
+        self.mobuild(*words)
+        return {name for name, state in self.states(variant, recipe).items() if state == "built"}
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Replace `old`, which must be there."""
+        text = (self.root / name).read_text()
+        assert old in text
+        self.write(name, text.replace(old, new))
+
+    def copy(self, root: Path) -> Project:
+        """The project and its cache somewhere else."""
+        shutil.copytree(self.root, root / "project")
+        shutil.copytree(self.cache, root / "cache", symlinks=True)
+        return Project(root / "project", root / "cache")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command line that ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def toy_project(root: Path) -> Project:
+    """A project with one recipe, `toy`: two layers, a helper, a late import, an undeclared vocabulary."""
+    project = Project(root / "project", root / "cache")
+    project.write("recipes/toy.yaml", RECIPE)
+    project.write("recipes/toy.py", MODULE)
+    project.write("recipes/helper.py", HELPER)
+    project.write("recipes/late.py", LATE)
+    project.write("recipes/words.py", WORDS)
+    project.write("recipes/vocabulary.txt", "one two three\n")
+    write_weights(project.root / "models" / "toy.pt", seed=0)
+    return project
+
+
+def write_weights(path: Path, seed: int) -> None:
+    """Weights that fit the toy network."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    shapes = {"first.weight": (16, 8), "first.bias": (16,), "last.weight": (4, 16), "last.bias": (4,)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save({name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}, path)

@@ -1,0 +1,148 @@
+"""Records: created once, never trusted, set aside when they cannot be used."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from mobuild.errors import StoreError
+from mobuild.fingerprint import Digest, Fingerprint, Key
+from mobuild.store import Artifact, Condition, Record, Store
+
+FINGERPRINT = Fingerprint("export", 1, {"opset": 20, "shapes": [1, 2]}, {"weights": "ab" * 16}, {}, {"onnx": "1.23.2"})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "cache")
+
+
+def record(**changes: object) -> Record:
+    plain = Record(
+        key=FINGERPRINT.key,
+        fingerprint=FINGERPRINT,
+        artifact=Artifact(Digest("cd" * 16), "ef" * 32, 7, is_folder=False),
+        suffix=".onnx",
+        seconds=1.5,
+        measurements={"parity": {"max_abs": float("inf")}},
+        onnx={"opset": 20},
+        warnings=("reads vocabulary.txt, which no field names",),
+        conditions=(),
+        observed_by=("audit",),
+        log=None,
+        peak_rss_mib=12.5,
+        created="2026-01-02T03:04:05Z",
+        seen={"host": "a"},
+    )
+    return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def place(store: Store, name: str = "plain.json") -> Path:
+    return store.root / "records" / FINGERPRINT.key[:2] / FINGERPRINT.key / name
+
+
+def test_record_comes_back_as_it_was(store: Store) -> None:
+    published = store.records.publish(record())
+
+    assert published == record()
+    assert store.records.find(FINGERPRINT.key) == (record(),)
+    assert place(store).stat().st_mode & 0o777 == 0o444
+
+
+def test_first_writer_wins(store: Store) -> None:
+    first = store.records.publish(record())
+
+    second = store.records.publish(record(seconds=9.0))
+
+    assert second == first
+
+
+def test_records_of_other_conditions_stand_beside_each_other_newest_first(store: Store) -> None:
+    observed = Condition("file", "vocabulary.txt", "-")
+    old = store.records.publish(record())
+    new = store.records.publish(record(conditions=(observed,), created="2026-01-03T00:00:00Z"))
+
+    assert store.records.find(FINGERPRINT.key) == (new, old)
+
+
+def test_order_of_conditions_does_not_matter(store: Store) -> None:
+    one, two = Condition("file", "a", "-"), Condition("environment", "B", "cd" * 16)
+    first = store.records.publish(record(conditions=(one, two)))
+
+    assert store.records.publish(record(conditions=(two, one))) == first
+
+
+def test_unknown_key_has_no_records(store: Store) -> None:
+    assert store.records.find(Key("0" * 32)) == ()
+
+
+DAMAGE = {
+    "truncated": lambda text: text[: len(text) // 2],
+    "empty": lambda text: "",
+    "not JSON": lambda text: "\x80\x04pickle",
+    "a list": lambda text: "[]",
+    "deep": lambda text: "[" * 100_000,
+    "newer": lambda text: text.replace('"schema": 1', '"schema": 2'),
+    "another key": lambda text: text.replace(FINGERPRINT.key, "0" * 32),
+    "another fingerprint": lambda text: text.replace('"opset": 20,\n   "shapes"', '"opset": 21,\n   "shapes"'),
+    "a path as digest": lambda text: text.replace("cd" * 16, "../" * 10 + "cd"),
+    "a field too many": lambda text: text.replace('"schema": 1', '"schema": 1, "evil": 1'),
+    "a wrong type": lambda text: text.replace('"seconds": 1.5', '"seconds": "1.5"'),
+    "other conditions": lambda text: text.replace(
+        '"conditions": []', '"conditions": [{"kind": "file", "name": "a", "value": "-"}]'
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_unusable_record_is_a_miss_with_a_warning_until_published_again(store: Store, damage: str) -> None:
+    store.records.publish(record())
+    text = place(store).read_text()
+    assert DAMAGE[damage](text) != text
+    place(store).unlink()
+    place(store).write_text(DAMAGE[damage](text), encoding="latin-1")
+
+    assert store.records.find(FINGERPRINT.key) == ()
+    assert len(store.warnings) == 1
+    assert store.warnings[0].startswith(f"cache record '{FINGERPRINT.key}/plain.json' is not usable (")
+
+    assert store.records.publish(record()) == record()
+    assert store.records.find(FINGERPRINT.key) == (record(),)
+    assert place(store, "plain.json.damaged-1").exists()
+
+
+def test_record_set_aside_is_a_miss_and_can_be_published_again(store: Store) -> None:
+    for number in (1, 2):
+        published = store.records.publish(record(seconds=float(number)))
+        store.records.set_aside(published)
+
+        assert store.records.find(FINGERPRINT.key) == ()
+        assert json.loads(place(store, f"plain.json.damaged-{number}").read_text())["seconds"] == number
+
+
+def test_record_that_another_process_replaced_is_not_set_aside(store: Store) -> None:
+    lost = store.records.publish(record())
+    place(store).unlink()
+    healed = store.records.publish(record(seconds=9.0))
+
+    store.records.set_aside(lost)
+
+    assert store.records.find(FINGERPRINT.key) == (healed,)
+
+
+def test_measurement_that_is_no_plain_value_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="record of kind 'export': a measurement is no plain value: "):
+        store.records.publish(record(measurements={"x": object()}))
+
+    assert list(place(store).parent.glob("*")) == []
+
+
+def test_file_in_place_of_the_records_names_the_place(store: Store) -> None:
+    (store.root / "records").rmdir()
+    (store.root / "records").write_bytes(b"")
+
+    with pytest.raises(StoreError, match=f"'{store.root}': cannot be written: "):
+        store.records.publish(record())

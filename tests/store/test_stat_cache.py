@@ -1,0 +1,216 @@
+"""The stat cache: an unchanged file is read once, a changed one is never missed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mobuild.errors import SourceError
+from mobuild.fingerprint import digest_bytes, sha256_file
+from mobuild.store import stat_cache
+from mobuild.store.stat_cache import StatCache
+
+SECOND_NS = 1_000_000_000
+
+
+class World:
+    """A clock and the time stamps of files, both set by the test."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1_000 * SECOND_NS + 1
+        self.stamped_ns: int | None = 500 * SECOND_NS + 1
+
+    def clock_ns(self) -> int:
+        return self.now_ns
+
+    def stat(self, path: Path) -> os.stat_result:
+        seen = path.stat()
+        if self.stamped_ns is None:
+            return seen
+        exact = {"st_mtime_ns": self.stamped_ns, "st_ctime_ns": self.stamped_ns}
+        return os.stat_result(tuple(seen), exact)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Every file that was really read for its digest."""
+    found: list[Path] = []
+    real = stat_cache.digest_file
+
+    def counted(path: Path) -> str:
+        found.append(path)
+        return real(path)
+
+    monkeypatch.setattr(stat_cache, "digest_file", counted)
+    return found
+
+
+def opened(tmp_path: Path, world: World) -> StatCache:
+    return StatCache(tmp_path / "files.sqlite", world.clock_ns, world.stat)
+
+
+def test_unchanged_file_is_read_once_for_all_processes(tmp_path: Path, world: World, readings: list[Path]) -> None:
+    path = tmp_path / "w.pt"
+    path.write_bytes(b"one")
+
+    digests = {opened(tmp_path, world).digest(path) for _ in range(3)}
+
+    assert digests == {digest_bytes(b"one")}
+    assert readings == [path]
+
+
+def test_touched_file_is_read_once_more_and_not_twice(tmp_path: Path, world: World, readings: list[Path]) -> None:
+    path, files = tmp_path / "w.pt", opened(tmp_path, world)
+    path.write_bytes(b"one")
+    files.digest(path)
+
+    world.stamped_ns = 600 * SECOND_NS + 1
+    files.digest(path)
+    files.digest(path)
+
+    assert len(readings) == 2
+
+
+@pytest.mark.parametrize(
+    ("age_ns", "is_trusted"),
+    [(0, False), (SECOND_NS // 20, False), (SECOND_NS // 2, True), (-SECOND_NS, False)],
+)
+def test_file_stamped_in_the_tick_of_its_reading_is_not_trusted(
+    tmp_path: Path, world: World, readings: list[Path], age_ns: int, is_trusted: bool
+) -> None:
+    path, files = tmp_path / "w.pt", opened(tmp_path, world)
+    path.write_bytes(b"one")
+    world.stamped_ns = world.now_ns - age_ns
+    files.digest(path)
+
+    path.write_bytes(b"two")  # in the same tick: the same token
+    digest = files.digest(path)
+
+    assert digest == digest_bytes(b"one" if is_trusted else b"two")
+    assert len(readings) == (1 if is_trusted else 2)
+
+
+def test_whole_seconds_mean_a_coarse_clock(tmp_path: Path, world: World, readings: list[Path]) -> None:
+    path, files = tmp_path / "w.pt", opened(tmp_path, world)
+    path.write_bytes(b"one")
+    world.now_ns, world.stamped_ns = 1_001 * SECOND_NS, 1_000 * SECOND_NS
+
+    files.digest(path)
+    files.digest(path)
+
+    assert len(readings) == 2
+
+
+def test_edit_with_mtime_put_back_is_seen(tmp_path: Path, world: World) -> None:
+    world.stamped_ns = None  # real time stamps, and a clock that trusts them
+    world.now_ns = 1 << 62
+    path, files = tmp_path / "w.pt", opened(tmp_path, world)
+    path.write_bytes(b"one")
+    before = path.stat()
+    files.digest(path)
+
+    path.write_bytes(b"two")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert files.digest(path) == digest_bytes(b"two")
+
+
+def test_both_digests_of_a_file_are_kept(tmp_path: Path, world: World, readings: list[Path]) -> None:
+    path, files = tmp_path / "w.pt", opened(tmp_path, world)
+    path.write_bytes(b"one")
+
+    files.digest(path)
+    sha256 = files.sha256(path)
+    files.digest(path)
+
+    assert sha256 == sha256_file(path)
+    assert len(readings) == 1
+
+
+def test_changed_token_makes_both_digests_void(tmp_path: Path, world: World) -> None:
+    path, files = tmp_path / "w.pt", opened(tmp_path, world)
+    path.write_bytes(b"one")
+    files.digest(path)
+    files.sha256(path)
+
+    path.write_bytes(b"two")
+    world.stamped_ns = 600 * SECOND_NS + 1
+    files.digest(path)
+
+    assert files.sha256(path) == sha256_file(path)
+
+
+def test_noted_digest_is_trusted_at_once(tmp_path: Path, world: World, readings: list[Path]) -> None:
+    path, files = tmp_path / "object", opened(tmp_path, world)
+    path.write_bytes(b"one")
+    world.stamped_ns = world.now_ns
+
+    files.note(path, digest_bytes(b"one"))
+
+    assert files.known(path) == files.digest(path) == digest_bytes(b"one")
+    assert readings == []
+
+
+def test_file_that_changes_all_the_time_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, files = tmp_path / "w.pt", StatCache(None)
+    path.write_bytes(b"one")
+    real = stat_cache.digest_file
+
+    def written_meanwhile(target: Path) -> str:
+        with open(target, "ab") as stream:
+            stream.write(b"more")
+        return real(target)
+
+    monkeypatch.setattr(stat_cache, "digest_file", written_meanwhile)
+
+    with pytest.raises(SourceError) as caught:
+        files.digest(path)
+
+    assert str(caught.value) == (f"file '{path}': changes while it is read\n  wait until it is written, then run again")
+
+
+@pytest.mark.parametrize("place", ["damaged", "no folder", "a folder"])
+def test_unusable_cache_costs_time_only(tmp_path: Path, place: str) -> None:
+    path, cache = tmp_path / "w.pt", tmp_path / "files.sqlite"
+    path.write_bytes(b"one")
+    if place == "damaged":
+        cache.write_bytes(b"no database" * 1000)
+    elif place == "a folder":
+        cache.mkdir()
+    else:
+        cache = tmp_path / "missing" / "files.sqlite"
+
+    assert StatCache(cache).digest(path) == digest_bytes(b"one")
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from mobuild.store.stat_cache import StatCache
+
+folder = Path(sys.argv[1])
+files = StatCache(folder / "files.sqlite", clock_ns=lambda: 1 << 62)
+for i in range(200):
+    files.digest(folder / f"{i % 20}.bin")
+"""
+
+
+def test_processes_share_one_cache(tmp_path: Path) -> None:
+    for i in range(20):
+        (tmp_path / f"{i}.bin").write_bytes(bytes([i]))
+
+    command = [sys.executable, "-c", _WRITER, str(tmp_path)]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
+
+    assert [(process.communicate()[1], process.returncode) for process in running] == [(b"", 0)] * 3
+    files = StatCache(tmp_path / "files.sqlite")
+    assert [files.known(tmp_path / f"{i}.bin") for i in range(20)] == [digest_bytes(bytes([i])) for i in range(20)]

@@ -1,0 +1,236 @@
+"""The command line as people and scripts see it: statuses, first lines of messages, what goes where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import mobuild
+from tests.projects import Project, toy_project
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return toy_project(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Project:
+    (tmp_path / "project").mkdir()
+    return Project(tmp_path / "project", tmp_path / "cache")
+
+
+def first_line(text: str) -> str:
+    return text.splitlines()[0]
+
+
+def test_version(empty: Project) -> None:
+    assert empty.mobuild("--version").out == f"mobuild {mobuild.__version__}\n"
+
+
+NOT_UNDERSTOOD = [
+    (["biuld"], "error: there is no verb 'biuld'. Did you mean 'build'?"),
+    (["engine"], "error: there is no verb 'engine'."),
+    (["plan", "engine"], "error: plan: what is 'engine'?"),
+    (["target=enigne"], "error: recipe 'toy': there is no node 'enigne' to build. Did you mean 'engine'?"),
+    (["target=onnx,engine"], "error: target=onnx,engine: a value with commas is a sweep"),
+    (
+        ["target=onnx", "nodes.onnx.opste=17"],
+        "error: recipe 'toy', node 'onnx': unknown field 'opste'. Did you mean 'opset'?",
+    ),
+    (
+        ["target=onnx", "nodes.onnx.opset=17.0"],
+        "error: recipe 'toy', node 'onnx', field 'opset': expected a whole number, found 17.0",
+    ),
+    (
+        ["target=onnx", "nodes.onnx.kind=exprot"],
+        "error: recipe 'toy', node 'onnx': there is no kind 'exprot'. Did you mean 'export'?",
+    ),
+    (["backend=tensort"], "In 'mobuild': Could not find 'backend/tensort'"),
+    (["hardware=l21"], "In 'mobuild': Could not find 'hardware/l21'"),
+    (["wrkspace=1GiB"], "Could not override 'wrkspace'."),
+    (["init"], "error: init: expected one name"),
+    (["init", "Two-Words"], "error: init: 'Two-Words' is no name for a recipe"),
+    (["clean", "all"], "error: clean: what is 'all'?"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), NOT_UNDERSTOOD, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_a_request_that_is_not_understood_is_status_2_and_says_why(
+    toy: Project, words: list[str], message: str
+) -> None:
+    done = toy.mobuild(*words, check=False)
+
+    assert (done.status, done.out) == (2, "")
+    assert first_line(done.err).startswith(message)
+    assert "Traceback" not in done.err
+
+
+def test_flags_may_stand_anywhere(toy: Project) -> None:
+    before = toy.mobuild("-m", "plan", "target=onnx", "hardware=cpu,l20").out
+    between = toy.mobuild("plan", "target=onnx", "-m", "hardware=cpu,l20").out
+
+    assert before == between
+    assert "toy/cpu onnx (and 1 more)" in before
+
+
+def test_cfg_shows_the_composed_config(toy: Project) -> None:
+    done = toy.mobuild("plan", "--cfg", "job", "workspace=2GiB")
+
+    assert "workspace: 2GiB" in done.out
+
+
+def test_help_names_the_verbs_and_the_choices(toy: Project) -> None:
+    text = toy.mobuild("--help").out
+
+    for word in ("plan", "why", "init", "hardware:", "recipe:", "mobuild -m target=engine"):
+        assert word in text
+    assert "powered by Hydra" not in text
+
+
+def test_a_plan_is_data_too(toy: Project) -> None:
+    document = json.loads(toy.mobuild("plan", "target=engine", "format=json").out)
+
+    assert document["schema"] == 1
+    assert [step["state"] for step in document["steps"]] == ["fresh", "stale", "waiting", "waiting"]
+
+
+def test_a_plan_writes_nothing_into_the_project(toy: Project) -> None:
+    before = sorted(toy.root.rglob("*"))
+
+    toy.mobuild("plan", "target=engine")
+
+    assert sorted(toy.root.rglob("*")) == before
+
+
+def test_list_names_recipes_and_groups(toy: Project) -> None:
+    rows = dict(line.split(maxsplit=1) for line in toy.mobuild("list").out.splitlines())
+
+    assert rows["recipe"].split() == ["crepe_tiny", "toy"]
+    assert {"cpu", "l20", "l4", "t4", "gtx1070"} <= set(rows["hardware"].split())
+
+
+def test_the_path_of_what_was_not_built_says_how_to_build_it(toy: Project) -> None:
+    done = toy.mobuild("path", "engine", "hardware=t4", check=False)
+
+    assert done.status == 1
+    assert "'engine' is not built; expected" in done.err
+    assert "build it: mobuild hardware=t4 target=engine" in done.err
+
+
+def test_clean_removes_build_and_not_the_cache(empty: Project) -> None:
+    empty.write("build/toy/cpu/engine.onnx", "old")
+
+    empty.mobuild("clean")
+
+    assert not (empty.root / "build").exists()
+    assert empty.mobuild("clean").out.startswith("nothing to clean")
+
+
+def test_several_recipes_without_a_default_are_listed(toy: Project, tmp_path: Path) -> None:
+    project = Project(tmp_path, toy.cache)
+    for name in ("det", "cls"):
+        project.write(f"recipes/{name}.yaml", "# @package _global_\ndefaults: [/recipe/standard, _self_]\n")
+
+    done = project.mobuild("plan", check=False)
+
+    assert done.status == 2
+    assert first_line(done.err) == f"error: {tmp_path}/recipes: which of the recipes cls, det?"
+
+
+def test_a_recipe_that_is_no_yaml_is_named(empty: Project) -> None:
+    empty.write("recipes/det.yaml", "nodes: {onnx: [\n")
+
+    done = empty.mobuild("plan", check=False)
+
+    assert done.status == 2
+    assert first_line(done.err).startswith(f"error: {empty.root}/recipes/det.yaml: cannot be read as YAML:")
+    assert "line 2" in done.err
+
+
+def test_a_foreign_hydra_conf_is_left_alone_and_named_once(empty: Project) -> None:
+    empty.write("conf/config.yaml", "defaults: [model: resnet]\nlr: 0.1\n")
+    empty.write("conf/model/resnet.yaml", "depth: 50\n")
+
+    done = empty.mobuild("plan", "target=onnx")
+
+    assert done.err.count("is left alone") == 1
+    assert "crepe_tiny/cpu onnx" in done.out
+
+
+def test_a_projects_own_conf_overrides_and_extends(empty: Project) -> None:
+    empty.write("conf/project/default.yaml", "# @package _global_\nworkspace: 3GiB\n")
+    empty.write(
+        "conf/hardware/mine.yaml", 'name: mine\nvendor: nvidia\ncompute_capability: "8.6"\nbackends: [tensorrt_rtx]\n'
+    )
+
+    assert "workspace: 3GiB" in empty.mobuild("--cfg", "job").out
+    assert "workspace: 1GiB" in empty.mobuild("--cfg", "job", "workspace=1GiB").out
+    assert "crepe_tiny/mine engine" in empty.mobuild("plan", "hardware=mine").out
+
+
+def test_a_misspelt_key_of_a_hardware_file_is_named(empty: Project) -> None:
+    empty.write("conf/hardware/mine.yaml", "name: mine\nvendor: nvidia\nmemory_gb: 8\n")
+
+    done = empty.mobuild("plan", "hardware=mine", check=False)
+
+    assert done.status == 2
+    assert (
+        first_line(done.err) == "error: conf/hardware/mine.yaml: unknown field 'memory_gb'. Did you mean 'memory_gib'?"
+    )
+
+
+def test_several_chains_meet(empty: Project) -> None:
+    empty.write(
+        "recipes/pair.yaml",
+        """\
+# @package _global_
+nodes:
+  enc:
+    weights: {kind: source, uri: enc.pt}
+    onnx: {kind: export, model: "pair.py:enc", inputs: {x: [batch, 4]}}
+  dec:
+    weights: {kind: source, uri: dec.pt}
+    onnx: {kind: export, model: "pair.py:dec", inputs: {x: [batch, 4]}}
+  both: {kind: command, cmd: "cat {in.one} {in.two}", needs: {one: enc.onnx, two: dec.onnx}}
+""",
+    )
+    empty.write("recipes/pair.py", "def enc(weights): ...\ndef dec(weights): ...\n")
+    empty.write("enc.pt", "e")
+    empty.write("dec.pt", "d")
+
+    rows = [line.split()[:3] for line in empty.mobuild("plan", "target=[both,onnx]").out.splitlines()]
+
+    assert rows == [
+        ["fresh", "pair/cpu", "enc.weights"],
+        ["stale", "pair/cpu", "enc.onnx"],
+        ["fresh", "pair/cpu", "dec.weights"],
+        ["stale", "pair/cpu", "dec.onnx"],
+        ["waiting", "pair/cpu", "both"],
+    ]
+
+
+def test_chosen_shapes_replace_the_recipes_whole(toy: Project, tmp_path: Path) -> None:
+    project = toy.copy(tmp_path) if toy.cache.exists() else toy
+    project.write("conf/shapes/long.yaml", "- {batch: [1, 2, 4]}\n- {batch: [8, 16, 32]}\n")
+
+    done = project.mobuild("plan", "target=engine", "shapes=long", "hardware=l20")
+
+    assert "toy/l20+long engine" in done.out
+    mixed = project.mobuild("plan", "shapes=long", "shapes.batch=[1,2,3]", check=False)
+    assert mixed.status == 2
+    assert first_line(mixed.err).startswith("error: shapes.batch=[1,2,3] beside shapes=NAME")
+
+
+def test_a_plan_imports_no_heavy_library(toy: Project) -> None:
+    code = (
+        "import sys; from mobuild.cli import run; status = run(['plan', 'target=engine']);"
+        "heavy = {'torch', 'onnx', 'numpy', 'onnxruntime', 'tensorrt_rtx', 'joblib'} & set(sys.modules);"
+        "assert not heavy, heavy; sys.exit(status)"
+    )
+
+    toy.python(code)

@@ -1,0 +1,227 @@
+"""What must re-run and what must not: one change, a build, the change taken back, a build.
+
+One real project (export, sanitize, ONNX Runtime and TensorRT-RTX engines) is built once; each row works on
+a copy of it and its cache.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.projects import Project, toy_project, write_weights
+
+ALL = {"onnx", "sanitized", "engine"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project after its first build for a CPU and for l20."""
+    project = toy_project(tmp_path_factory.mktemp("toy"))
+    done = project.mobuild("-m", "target=engine", "hardware=cpu,l20")
+    assert "the code read file recipes/vocabulary.txt, which is declared nowhere" in done.err
+    return project
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: the change, and the nodes that run after it."""
+
+    name: str
+    change: Callable[[Project], None]
+    runs: set[str]
+    why: str = ""
+
+
+def _other_weight(project: Project) -> None:
+    """One weight differs; the name, the size and the modification time do not."""
+    path = project.root / "models" / "toy.pt"
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    write_weights(path, seed=0)
+    import torch
+
+    state = torch.load(path, weights_only=True)
+    state["last.bias"][0] += 1
+    torch.save(state, path)
+    assert path.stat().st_size == before.st_size and path.read_bytes() != bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _comment(project: Project) -> None:
+    project.edit("recipes/toy.py", '"""A small network."""', '"""A small, small network."""\n# with a comment')
+    project.edit("recipes/toy.py", "        super().__init__()\n", "        super( ).__init__( )\n\n")
+
+
+def _new_file_beside(project: Project) -> None:
+    for name in ("recipes/__pycache__/toy.cpython-311.pyc", "recipes/.toy.py.swp", ".git/HEAD", "recipes/toy.py~"):
+        project.write(name, "anything")
+
+
+def _touch(project: Project) -> None:
+    for path in (*(project.root / "recipes").iterdir(), project.root / "models" / "toy.pt"):
+        os.utime(path)
+
+
+ROWS = [
+    Row("nothing", lambda project: None, set()),
+    Row("one weight, mtime put back", _other_weight, ALL, r"inputs\.weights: [0-9a-f]{32} → [0-9a-f]{32}"),
+    Row(
+        "gelu to relu",
+        lambda project: project.edit("recipes/toy.py", "functional.gelu", "functional.relu"),
+        ALL,
+        r"code\.toy: [0-9a-f]{32} → [0-9a-f]{32}",
+    ),
+    Row("a comment, a doc string, formatting", _comment, set()),
+    Row(
+        "a constant of a helper",
+        lambda project: project.edit("recipes/helper.py", "SIGN = 1.0", "SIGN = -1.0"),
+        ALL,
+        r"code\.helper: [0-9a-f]{32} → [0-9a-f]{32}",
+    ),
+    Row(
+        "a helper that is imported at call time",
+        lambda project: project.edit("recipes/late.py", "2.0", "3.0"),
+        ALL,
+        r"code\.late: [0-9a-f]{32} → [0-9a-f]{32}",
+    ),
+    Row(
+        "a file that is read and declared nowhere",
+        lambda project: project.write("recipes/vocabulary.txt", "one two three four\n"),
+        ALL,
+        r"file recipes/vocabulary\.txt: [0-9a-f]{12} → [0-9a-f]{12}",
+    ),
+    Row(
+        "the same, with equal output bytes",
+        lambda project: project.write("recipes/vocabulary.txt", "four five six\n"),
+        {"onnx"},
+        r"file recipes/vocabulary\.txt: [0-9a-f]{12} → [0-9a-f]{12}",
+    ),
+    Row(
+        "unused code of a helper",
+        lambda project: project.edit("recipes/helper.py", "WIDTH = 16", "WIDTH = 16\nUNUSED = 3"),
+        {"onnx"},
+        r"code\.helper: [0-9a-f]{32} → [0-9a-f]{32}",
+    ),
+    Row("touch of every input", _touch, set()),
+    Row("other files beside the module", _new_file_beside, set()),
+    Row(
+        "order, quotes and comments of the recipe",
+        lambda project: project.write(
+            "recipes/toy.yaml",
+            (project.root / "recipes/toy.yaml").read_text().replace('"toy.py:load"', "'toy.py:load'")
+            + "# a comment\nkeep_going: true\n",
+        ),
+        set(),
+    ),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_change_runs_what_it_can_change_and_its_revert_runs_nothing(row: Row, built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    shutil.copytree(project.root, tmp_path / "original")
+    assert project.built("target=engine") == set()
+
+    row.change(project)
+    why = project.mobuild("why", "target=engine").out
+    ran = project.built("target=engine")
+    again = project.built("target=engine")
+
+    assert ran == row.runs
+    assert again == set()
+    assert re.search(row.why, why), why
+
+    shutil.rmtree(project.root / "recipes")
+    shutil.copytree(tmp_path / "original" / "recipes", project.root / "recipes")
+    shutil.copyfile(tmp_path / "original" / "models" / "toy.pt", project.root / "models" / "toy.pt")
+    assert project.built("target=engine") == set()
+
+
+def test_an_override_equal_to_the_default_runs_nothing_and_has_the_same_variant(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+
+    ran = project.built("target=engine", "nodes.onnx.opset=20", "precision=fp32", "workspace=4GiB")
+
+    assert ran == set()
+
+
+def test_workspace_rebuilds_only_an_engine_that_reads_it(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+
+    for_gpu = project.built("target=engine", "hardware=l20", "workspace=1GiB", variant="l20+1GiB")
+    for_cpu = project.built("target=engine", "workspace=1GiB", variant="cpu+1GiB")
+
+    assert for_gpu == {"engine"}
+    assert for_cpu == set()
+
+
+def test_cards_of_one_compute_capability_share_a_plan_of_tensorrt_rtx(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+
+    assert project.built("target=engine", "hardware=l4", variant="l4") == set()
+
+
+def test_a_moved_project_runs_nothing(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.root.rename(tmp_path / "elsewhere")
+    moved = Project(tmp_path / "elsewhere", project.cache)
+
+    assert moved.built("target=engine") == set()
+
+
+def test_functions_of_one_name_in_two_files_make_two_artifacts(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.write(
+        "recipes/second.yaml", (project.root / "recipes/toy.yaml").read_text().replace("toy.py:", "second.py:")
+    )
+    project.write("recipes/second.py", (project.root / "recipes/toy.py").read_text().replace("gelu", "tanh"))
+
+    ran = project.built("recipe=second", recipe="second")
+
+    assert ran == ALL
+    digests = {path.read_bytes() for path in project.root.glob("build/*/cpu/engine.onnx")}
+    assert len(digests) == 2
+
+
+def test_a_lost_half_of_an_object_heals_with_one_warning(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    model = project.root / "build/toy/cpu/engine.onnx"
+    victim = next(path for path in project.cache.glob("objects/*/*") if path.read_bytes() == model.read_bytes())
+    victim.chmod(0o644)
+    victim.write_bytes(victim.read_bytes()[: victim.stat().st_size // 2])
+
+    done = project.mobuild("target=engine")
+
+    assert done.err.count("warning:") == 1
+    assert {name for name, state in project.states().items() if state == "built"} == {"engine"}
+    assert project.built("target=engine") == set()
+
+
+def test_a_removed_record_runs_that_node_alone(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    for path in project.cache.glob("records/*/*/*.json"):
+        if '"kind": "sanitize"' in path.read_text():
+            path.unlink()
+
+    assert project.built("target=engine") == {"sanitized"}
+
+
+def test_a_missing_input_is_named_and_its_return_resumes(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    weights = project.root / "models" / "toy.pt"
+    weights.rename(tmp_path / "away.pt")
+
+    failed = project.mobuild("target=engine", check=False)
+    (tmp_path / "away.pt").rename(weights)
+    resumed = project.built("target=engine")
+
+    assert failed.status == 1
+    assert f"source '{weights}': there is no such file" in failed.err
+    assert resumed == set()

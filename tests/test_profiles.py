@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mobuild.errors import ConfigError
+from mobuild.profiles import check_shapes, profiles
+
+TEXT = {
+    "inputs": [
+        {"name": "ids", "dtype": "int64", "shape": ["batch", "seq"]},
+        {"name": "mask", "dtype": "int64", "shape": ["batch", "seq"]},
+        {"name": "scale", "dtype": "float32", "shape": [1, 4]},
+    ]
+}
+STATIC = {"inputs": [{"name": "x", "dtype": "float32", "shape": [1, 3]}]}
+UNNAMED = {"inputs": [{"name": "x", "dtype": "float32", "shape": [None, 3]}]}
+NO_SHAPE = {"inputs": [{"name": "x", "dtype": "float32", "shape": None}]}
+
+
+def test_axis_name_gives_its_sizes_to_every_input() -> None:
+    found = profiles(TEXT, {"batch": [1, 2, 4], "seq": 8})
+
+    assert found == (
+        {
+            "ids": ((1, 8), (2, 8), (4, 8)),
+            "mask": ((1, 8), (2, 8), (4, 8)),
+            "scale": ((1, 4), (1, 4), (1, 4)),
+        },
+    )
+
+
+def test_list_of_maps_gives_several_profiles() -> None:
+    found = profiles(TEXT, [{"batch": 1, "seq": 8}, {"batch": [2, 4, 8], "seq": 8}])
+
+    assert [profile["ids"] for profile in found] == [((1, 8),) * 3, ((2, 8), (4, 8), (8, 8))]
+
+
+def test_static_model_has_no_profile() -> None:
+    assert profiles(STATIC, {}) == ()
+
+
+def test_unnamed_axis_goes_by_input_and_place() -> None:
+    assert profiles(UNNAMED, {"x_0": 2}) == ({"x": ((2, 3),) * 3},)
+
+
+@pytest.mark.parametrize(
+    ("summary", "shapes", "message", "hint"),
+    [
+        (
+            TEXT,
+            {"bach": 1, "seq": 8},
+            "shapes: axis 'bach' is no dynamic axis of the model. Did you mean 'batch'?",
+            "dynamic axes: batch, seq",
+        ),
+        (
+            TEXT,
+            [{"batch": 1, "seq": 8}, {"batch": 1, "seq": 8, "w": 3}],
+            "shapes: profile 1: axis 'w' is no dynamic axis of the model.",
+            "dynamic axes: batch, seq",
+        ),
+        (
+            TEXT,
+            {"batch": 1},
+            "input 'ids', axis 1: 'seq' has no size in shapes",
+            "add shapes.seq=[min,opt,max], or one number\nshapes names 'batch'",
+        ),
+        (
+            TEXT,
+            {},
+            "input 'ids', axis 0: 'batch' has no size in shapes",
+            "add shapes.batch=[min,opt,max], or one number",
+        ),
+        (
+            STATIC,
+            {"batch": 1},
+            "shapes: axis 'batch' is no dynamic axis of the model.",
+            "the model has no dynamic axis; remove 'batch'",
+        ),
+        (
+            UNNAMED,
+            {},
+            "input 'x', axis 0: has no name in the model, and no size in shapes",
+            "add shapes.x_0=[min,opt,max], or one number",
+        ),
+        (
+            NO_SHAPE,
+            {},
+            "input 'x': the model declares no shape, so no size can be given",
+            "export the model with a shape for every input",
+        ),
+    ],
+)
+def test_shapes_that_do_not_fit_the_model_are_refused(summary: Any, shapes: Any, message: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        profiles(summary, shapes)
+
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"batch": [4, 2, 8]}, "shapes: axis 'batch': min 4 is larger than opt 2"),
+        ({"batch": [1, 9, 8]}, "shapes: axis 'batch': opt 9 is larger than max 8"),
+        (
+            {"batch": [1, 8]},
+            "shapes: axis 'batch': expected one size or [min, opt, max], found 2 numbers: [1, 8]",
+        ),
+        ({"batch": 0}, "shapes: axis 'batch': expected whole numbers from 1, found 0"),
+        ({"batch": [1, 2.0, 3]}, "shapes: axis 'batch': expected whole numbers from 1, found 2.0"),
+        ({"batch": True}, "shapes: axis 'batch': expected whole numbers from 1, found True"),
+        ({"batch": "1,8,32"}, "shapes: axis 'batch': expected numbers, found '1,8,32'"),
+        ({"batch": None}, "shapes: axis 'batch': expected whole numbers from 1, found None"),
+        (
+            [{"batch": 1}, {"batch": 0}],
+            "shapes: profile 1: axis 'batch': expected whole numbers from 1, found 0",
+        ),
+        ("1,3,32,32", "shapes: expected sizes by axis name, found '1,3,32,32'"),
+        ([1, 3, 32, 32], "shapes: profile 0: expected sizes by axis name, found 1"),
+    ],
+)
+def test_malformed_shapes_are_refused_without_a_model(shapes: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_shapes(shapes)
+
+    assert caught.value.message == message
+
+
+@given(st.dictionaries(st.text(min_size=1), st.lists(st.integers(1, 999), min_size=3, max_size=3).map(sorted)))
+def test_checked_shapes_stay_as_they_are(shapes: dict[str, list[int]]) -> None:
+    checked = check_shapes(shapes)
+
+    assert check_shapes(checked) == checked

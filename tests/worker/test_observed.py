@@ -1,0 +1,275 @@
+"""What user code read beyond its closure is reported, and nothing else is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import toys
+
+from mobuild.observers.environment import names_digest, value_digest
+from mobuild.observers.files import folder_digest
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_node_reports_what_it_measured_and_wrote(project, call):
+    outcome = call("def main(): return 42")
+
+    assert project.out.read_text() == "42"
+    assert outcome.measurements == {"answer": 42}
+    assert outcome.warnings == ("toy warning",)
+    assert outcome.observed_by == ("files", "environment", "modules", "distributions")
+    assert outcome.seconds > 0
+    assert 1 < outcome.peak_rss_mib < 4000
+
+
+def test_undeclared_file_is_reported_with_the_digest_before_the_read(project, call):
+    vocabulary = project.write("vocabulary.txt", "a b c")
+
+    outcome = call(
+        "from pathlib import Path\n"
+        f"def main():\n"
+        f"    read = Path({str(vocabulary)!r}).read_text()\n"
+        f"    Path({str(vocabulary)!r}).write_text('changed')\n"
+        f"    return read\n"
+    )
+
+    assert outcome.observed.files == {str(vocabulary): sha256("a b c")}
+
+
+def test_relative_path_is_taken_against_the_project(project, call):
+    (project.root / "labels.txt").write_text("cat")
+
+    outcome = call("def main(): return open('labels.txt').read()")
+
+    assert outcome.observed.files == {str(project.root / "labels.txt"): sha256("cat")}
+
+
+def test_file_outside_the_project_is_reported_when_user_code_reads_it(project, call, tmp_path):
+    (tmp_path / "elsewhere.json").write_text("[1]")
+
+    outcome = call(f"import json\ndef main(): return json.load(open({str(tmp_path / 'elsewhere.json')!r}))")
+
+    assert outcome.observed.files == {str(tmp_path / "elsewhere.json"): sha256("[1]")}
+
+
+def test_absent_file_is_a_condition(project, call):
+    outcome = call(
+        "def main():\n"
+        "    try:\n"
+        "        open('override.yaml')\n"
+        "    except FileNotFoundError:\n"
+        "        return 'default'\n"
+    )
+
+    assert outcome.observed.files == {str(project.root / "override.yaml"): "-"}
+
+
+def test_known_files_inputs_and_own_writes_are_not_reported(project, call):
+    known, given = project.write("known.txt", "k"), project.write("data/given.txt", "g")
+    ignored = project.root / "build/scratch.txt"
+    ignored.write_text("s")
+
+    outcome = call(
+        "from pathlib import Path\n"
+        "def main():\n"
+        "    Path('made.txt').write_text('m')\n"
+        f"    read = [{str(known)!r}, {str(given)!r}, {str(ignored)!r}]\n"
+        "    for path in ('made.txt', '/proc/self/status', *read):\n"
+        "        Path(path).read_text()\n",
+        known_files=(str(known), str(project.recipes / "toys.py")),
+        inputs={"data": str(given.parent)},
+    )
+
+    assert outcome.observed.files == {}
+
+
+def test_listed_folder_is_reported_by_its_names(project, call):
+    project.write("images/b.png", "")
+    project.write("images/a.png", "")
+    images = str(project.recipes / "images")
+
+    outcome = call(f"import glob\ndef main(): return sorted(glob.glob({images + '/*.png'!r}))")
+
+    assert outcome.observed.folders == {images: folder_digest(images)}
+    project.write("images/c.png", "")
+    assert folder_digest(images) != outcome.observed.folders[images]
+
+
+def test_folders_of_the_build_are_no_part_of_a_listing(project, call):
+    outcome = call("import os\ndef main(): return os.listdir('.')")
+
+    root, build = str(project.root), str(project.root / "build")
+    assert outcome.observed.folders == {root: folder_digest(root, [build])}
+    assert folder_digest(root, [build]) != folder_digest(root)
+
+
+def test_late_and_dynamic_imports_are_reported_as_modules(project, call):
+    late = project.write("late.py", "value = 1")
+    dynamic = project.write("plugins/dynamic.py", "value = 2")
+
+    outcome = call(
+        "import importlib\n"
+        "def main():\n"
+        "    import late\n"
+        "    return late.value + importlib.import_module('plugins.' + 'dynamic').value\n",
+    )
+
+    user = str(project.recipes / "user.py")
+    assert outcome.observed.modules == {"late": str(late), "plugins.dynamic": str(dynamic), "user": user}
+    assert outcome.observed.sources[str(late)] == sha256("value = 1")
+    assert outcome.observed.files == {}
+
+
+def test_module_in_the_closure_is_not_reported(project, call):
+    helper = project.write("helper.py", "value = 1")
+
+    outcome = call(
+        "import helper\ndef main(): return helper.value",
+        known_files=tuple(str(project.recipes / name) for name in ("toys.py", "user.py", "helper.py")),
+    )
+
+    assert helper.exists()
+    assert outcome.observed.modules == {}
+
+
+def test_third_party_packages_are_reported_by_version(call):
+    from importlib.metadata import version
+
+    outcome = call("def main():\n    import xxhash\n    return 1")
+
+    assert outcome.observed.distributions == {"xxhash": version("xxhash")}
+    assert outcome.observed.files == {}
+
+
+def test_variables_that_user_code_reads_are_reported_by_digest(call, monkeypatch):
+    monkeypatch.setenv("TOY_SIZE", "640")
+    monkeypatch.delenv("TOY_ABSENT", raising=False)
+
+    outcome = call(
+        "import os\n"
+        "def main():\n"
+        "    os.environ['TOY_SET'] = '1'\n"
+        "    return [os.environ['TOY_SIZE'], os.getenv('TOY_ABSENT'), os.environ['TOY_SET']]\n"
+    )
+
+    assert outcome.observed.environment == {"TOY_SIZE": value_digest("640"), "TOY_ABSENT": "-"}
+
+
+def test_reads_of_third_party_code_are_no_conditions(project, call, tmp_path):
+    installed = tmp_path / "venv/site-packages"
+    installed.mkdir(parents=True)
+    (installed / "library.py").write_text("import os\ndef home(): return os.environ.get('HOME')\n")
+
+    outcome = call(f"import sys\nsys.path.append({str(installed)!r})\nimport library\nmain = library.home")
+
+    assert outcome.observed.environment == {}
+
+
+def test_search_paths_for_programs_and_scratch_are_no_conditions(call):
+    outcome = call(
+        "import subprocess, tempfile\n"
+        "def main():\n"
+        "    made = tempfile.mkdtemp() + '/made'\n"
+        "    subprocess.run(['sh', '-c', f'echo hi > {made}'])\n"
+        "    return open(made).read()\n"
+    )
+
+    assert outcome.measurements["answer"] == "hi\n"
+    assert (outcome.observed.environment, outcome.observed.files) == ({}, {})
+    assert "environment" in outcome.observed_by
+
+
+def test_secret_is_recorded_by_name_only(call, monkeypatch):
+    monkeypatch.setenv("HUB_TOKEN", "hunter2hunter2")
+    monkeypatch.setenv("LICENCE", "hunter3hunter3")
+
+    outcome = call(
+        "import os\ndef main(): return len(os.environ['HUB_TOKEN'] + os.environ['LICENCE'])",
+        secrets=("LICENCE",),
+    )
+
+    assert outcome.observed.environment == {"HUB_TOKEN": "secret", "LICENCE": "secret"}
+
+
+def test_whole_read_of_the_environment_counts_as_its_names(call, monkeypatch):
+    monkeypatch.setenv("TOY_SIZE", "640")
+
+    outcome = call(
+        "import os\n"
+        "def main():\n"
+        "    dict(os.environ), {**os.environ}, os.environ.copy(), list(os.environ.items())\n"
+        "    return os.environ['TOY_SIZE']\n"
+    )
+
+    assert outcome.observed.environment == {
+        "*": names_digest(list(os.environ)),
+        "TOY_SIZE": value_digest("640"),
+    }
+
+
+def test_edit_of_equal_size_in_the_same_second_runs_the_new_code(project, call, monkeypatch):
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    helper = project.write("helper.py", "value = 1")
+    first = call("import helper\ndef main(): return helper.value")
+
+    helper.write_text("value = 2")
+    os.utime(helper, (1_700_000_000, 1_700_000_000))
+    project.out.unlink()
+    second = call("import helper\ndef main(): return helper.value")
+
+    assert (first.measurements["answer"], second.measurements["answer"]) == (1, 2)
+    assert not list(project.recipes.rglob("*.pyc"))
+
+
+def test_existing_byte_code_of_a_stale_source_is_not_used(project, call, monkeypatch):
+    import py_compile
+
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    helper = project.write("helper.py", "value = 1")
+    os.utime(helper, (1_700_000_000, 1_700_000_000))
+    py_compile.compile(str(helper))
+    helper.write_text("value = 2")
+    os.utime(helper, (1_700_000_000, 1_700_000_000))
+
+    outcome = call("import helper\ndef main(): return helper.value")
+
+    assert outcome.measurements["answer"] == 2
+
+
+def test_failure_of_an_observer_does_not_break_the_node(project, call):
+    outcome = call(
+        "import mobuild.observers.files as files\n"
+        "def broken(*_): raise RuntimeError('observer')\n"
+        "files._nearest_reader = broken\n"
+        "def main(): return open('recipes/toys.py').name and open('recipes/user.py').read()[:6]\n"
+    )
+
+    assert outcome.measurements["answer"] == "import"
+    assert outcome.observed_by == ("environment", "modules", "distributions")
+    assert outcome.warnings == (
+        "toy warning",
+        "the observer of files stopped (RuntimeError: observer); later reads are not known",
+    )
+
+
+def test_two_files_of_one_name_are_two_modules(project):
+    project.write("enc/model.py", "import dec_like\ndef main(): return 'enc'")
+    project.write("dec_like.py", "from mobuild import usercode\nother = usercode.resolve('dec/model.py:main')")
+    project.write("dec/model.py", "def main(): return 'dec'")
+
+    outcome = project.run(toys.Call("enc/model.py:main"))
+
+    assert outcome.measurements["answer"] == "enc"
+
+
+def test_user_sees_project_and_folder_first_on_the_path(project, call):
+    outcome = call("import os, sys\ndef main(): return [*sys.path[:2], os.getcwd()]")
+
+    assert outcome.measurements["answer"] == [str(project.recipes), str(project.root), str(project.root)]
+    assert Path(sys.executable).exists()
