@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
 from mobuild.backend import Profile
-from mobuild.backends.translate import runtime_errors
+from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 from mobuild.node import Built
 from mobuild.onnxmodel.files import DATA_NAME, MODEL_NAME, data_files

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Mapping, Sequence
 
 from mobuild.backend import Profile
 from mobuild.backends.network_builder import Builder
-from mobuild.backends.translate import runtime_errors
+from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.node import Built
 from mobuild.runtime import cuda

@@ -29,7 +29,7 @@ from mobuild.hardware import Hardware
 from mobuild.job import Job, Settings
 
 _CHAIN_KEYS = ("precision", "shapes", "backend")
-_PLACING = ("kind", "needs", "python", "timeout_seconds")
+_PLACING = ("kind", "needs", "in", "python", "timeout_seconds")
 
 
 def make_job(config: DictConfig, project: Project) -> Job:
@@ -180,7 +180,7 @@ class _Catalogue:
         return NodeSpec(
             name=name,
             node=node,
-            needs={role: str(need) for role, need in (placing.get("needs") or {}).items() if need},
+            needs=_needs(placing),
             folder=self.folder,
             root=self.root,
             python=self._python(placing.get("python", scope.toolchain.python), node),
@@ -213,6 +213,12 @@ class _Catalogue:
 
 
 _NODE = "_node_"
+
+
+def _needs(placing: Mapping[str, Any]) -> dict[str, str]:
+    """Role → node; `in` is another word for `needs`, and null takes a default away."""
+    roles = {**(placing.get("needs") or {}), **(placing.get("in") or {})}
+    return {str(role): str(need) for role, need in roles.items() if need}
 
 
 def _backend(scope: DictConfig, project: Project, hardware: Hardware) -> DictConfig:

@@ -7,7 +7,7 @@ knowledge ends: a newer version is unverified, never wrong.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from mobuild import onnxmodel, parity
 from mobuild.backend import Backend
-from mobuild.backends.translate import runtime_errors
+from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError
 from mobuild.node import Built
 from mobuild.onnxmodel.walk import tensors
