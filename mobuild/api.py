@@ -47,7 +47,7 @@ def build(target: str | Sequence[str] = "engine", *, project: Path | str | None 
     found = find_project(Path(project) if project else Path.cwd())
     with hydra_for(found):
         job = compose_job(complete(take_apart(words), found), found)
-    done, placed, refused = run([job])
+    done, placed, refused = run([job], lambda error: None)  # raised instead of printed
     _raise(done, refused)
     assert done
     return Built(_paths(placed), done)

@@ -9,7 +9,9 @@ import os
 import re
 import sys
 import traceback
+from typing import Sequence
 
+from mobuild.distributions import installed, normalized
 from mobuild.errors import MobuildError, NodeFailed, ToolchainError
 from mobuild.firstparty import is_first_party
 
@@ -24,10 +26,24 @@ _PACKAGES = {  # module → what pip calls it, where the names differ
     "onnx_graphsurgeon": "onnx-graphsurgeon",
     "tensorrt_rtx": "tensorrt-rtx-cu13",
 }
+_EXTRAS = {  # module → the extra of mobuild that brings it
+    "torch": "export",
+    "onnxscript": "export",
+    "onnx": "onnx",
+    "numpy": "onnx",
+    "onnxsim": "onnx",
+    "polygraphy": "onnx",
+    "onnx_graphsurgeon": "onnx",
+    "onnxruntime": "onnxruntime",
+    "tensorrt_rtx": "tensorrt-rtx",
+}
 
 
-def translate(error: BaseException, node: str) -> MobuildError:
-    """`error` as one of mobuild's own, its message beginning with the node's name."""
+def translate(error: BaseException, node: str, tools: Sequence[str] = ()) -> MobuildError:
+    """`error` as one of mobuild's own, its message beginning with the node's name.
+
+    `tools` are the distributions that the node needs, so that all which are missing are named at once.
+    """
     if isinstance(error, MobuildError):
         return type(error)(_named(node, error.message), plain(error.hint), error.log)
     if isinstance(error, SystemExit):
@@ -36,7 +52,7 @@ def translate(error: BaseException, node: str) -> MobuildError:
             "a function that a node calls has to return",
         )
     if isinstance(error, ModuleNotFoundError) and error.name and _is_missing(error.name):
-        return _missing_package(error, error.name.partition(".")[0], node)
+        return _missing_package(error, error.name.partition(".")[0], node, tools)
     return NodeFailed(_named(node, f"{type(error).__name__}: {error}" + _frames(error)))
 
 
@@ -60,12 +76,21 @@ def _frames(error: BaseException) -> str:
     return "".join(lines)
 
 
-def _missing_package(error: BaseException, module: str, node: str) -> ToolchainError:
-    package = _PACKAGES.get(module, module)
+def _missing_package(error: BaseException, module: str, node: str, tools: Sequence[str]) -> ToolchainError:
     return ToolchainError(
         _named(node, f"needs the module {module!r}, which {sys.executable} does not have" + _frames(error)),
-        f"install it: {sys.executable} -m pip install {package}",
+        f"install it: {sys.executable} -m pip install {_to_install(module, tools)}",
     )
+
+
+def _to_install(module: str, tools: Sequence[str]) -> str:
+    """What to ask pip for: an extra in mobuild's own environment, packages in another."""
+    package, there = _PACKAGES.get(module, module), installed(sys.path)
+    if package not in map(normalized, tools):
+        return package  # of the user's code: no extra brings it
+    if "mobuild" in there and module in _EXTRAS:
+        return f"'mobuild[{_EXTRAS[module]}]'"
+    return " ".join(tool for tool in tools if normalized(tool) not in there)
 
 
 def _is_missing(module: str) -> bool:

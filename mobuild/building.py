@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import platform
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -43,6 +44,7 @@ class Builder:
     ) -> None:
         self.store, self.planner, self.executor = store, planner, executor
         self.logs, self.strict, self.timeout_seconds = logs, strict, timeout_seconds
+        self._killed = threading.Event()
 
     def build(self, step: Step, above: Mapping[str, Step]) -> Result:
         """Build a stale step, or take the hit that another process made meanwhile. Never raises a MobuildError."""
@@ -50,7 +52,7 @@ class Builder:
         assert step.fingerprint
         log: Path | None = None
         try:
-            with self.store.lock(step.fingerprint.key):
+            with self.store.lock(step.fingerprint.key, self._killed):
                 again = self.planner.settle(step, above)
                 if again.state == "fresh":
                     return Result(again, "fresh", time.monotonic() - begun)
@@ -64,7 +66,8 @@ class Builder:
         return Result(done, "built", time.monotonic() - begun)
 
     def kill(self) -> None:
-        """End the running nodes, as after an interrupt."""
+        """End the running nodes and those that wait for another process, as after an interrupt."""
+        self._killed.set()
         self.executor.close()
 
     @contextlib.contextmanager
@@ -80,7 +83,7 @@ class Builder:
         return self.logs / f"{user.job}.{user.name}.log"
 
     def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
-        assert step.fingerprint and step.traits
+        assert step.fingerprint
         out = staging / "out" / f"artifact{step.spec.node.suffix}"
         out.parent.mkdir()
         inputs = {role: self._place(role, edge, above, staging / "in") for role, edge in step.needs.items()}
@@ -101,8 +104,8 @@ class Builder:
         return self.store.records.publish(self._make_record(step, outcome, found, out, log))
 
     def _worker_job(self, step: Step, inputs: Mapping[str, Path], out: Path, log: Path) -> WorkerJob:
-        assert step.traits
-        known = [*inputs.values(), *(path.resolve() for path in inputs.values()), *step.traits.files]
+        code = [path for way in step.ways for path in way.traits.files]
+        known = [*inputs.values(), *(path.resolve() for path in inputs.values()), *code]
         return WorkerJob(
             name=step.spec.name,
             node=encode(step.spec.node),

@@ -13,6 +13,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mobuild.config.overrides import Words
+    from mobuild.config.project import Project
 
 VERBS = ("build", "plan", "why", "list", "init", "path", "log", "lock", "clean")
 _HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
@@ -20,7 +21,20 @@ _HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "
 
 def main() -> None:
     """The console script: run and exit with the status."""
+    _end_as_interrupted()
     sys.exit(run(sys.argv[1:]))
+
+
+def _end_as_interrupted() -> None:
+    """Treat a polite kill and a closed terminal like Ctrl-C, so that no process of a node is left behind.
+
+    A signal that the caller ignores (`nohup`) stays ignored.
+    """
+    import signal
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def run(argv: list[str]) -> int:
@@ -126,6 +140,17 @@ def _compose_and_run(verb: str, overrides: tuple[str, ...], words: Words) -> int
     from mobuild.report import messages
 
     project = find_project(Path.cwd())
+    if "COMP_LINE" in os.environ and words.asks_for_help:
+        _complete(os.environ["COMP_LINE"], project)
     for text in project.notes:
         messages.note(text)
     return Entry(verb, project).run(replace(words, overrides=words.overrides + overrides))
+
+
+def _complete(line: str, project: Project) -> None:
+    """Offer verbs, and leave the line for Hydra as it understands it."""
+    from mobuild.config.completion import line_for_hydra, verbs_for
+
+    for verb in verbs_for(line, VERBS):
+        print(verb)
+    os.environ["COMP_LINE"] = line_for_hydra(line, project)

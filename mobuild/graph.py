@@ -65,7 +65,8 @@ def build_graph(catalogue: Catalogue, targets: Sequence[str]) -> Graph:
     Raises:
         GraphError: an unknown target or need, or a cycle, which the message draws.
     """
-    wanted = tuple(dict.fromkeys(name for target in targets for name in expand(catalogue, target)))
+    asked = [Need(name) for target in targets for name in expand(catalogue, target)]
+    wanted = tuple(dict.fromkeys(_through(catalogue, need).node for need in asked))
     nodes: dict[str, NodeSpec] = {}
     edges: dict[str, dict[str, Need]] = {}
     for name in wanted:
@@ -99,18 +100,32 @@ def _visit(
     edges: dict[str, dict[str, Need]],
 ) -> None:
     if name in path:
-        drawn = " → ".join((*path[path.index(name) :], name))
-        raise GraphError(
-            f"recipe {catalogue.recipe!r}: the nodes need each other in a cycle: {drawn}",
-            "(read '→' as 'needs'); let one of them need something else",
-        )
+        _refuse_cycle(catalogue, (*path[path.index(name) :], name))
     if name in nodes:
         return
     spec = catalogue.spec(name)
-    needs = {role: _look_up(catalogue, spec, role, text) for role, text in spec.needs.items()}
+    needs = {role: _through(catalogue, _look_up(catalogue, spec, role, text)) for role, text in spec.needs.items()}
     for need in needs.values():
         _visit(catalogue, need.node, (*path, name), nodes, edges)
     nodes[name], edges[name] = spec, needs
+
+
+def _refuse_cycle(catalogue: Catalogue, names: Sequence[str]) -> None:
+    raise GraphError(
+        f"recipe {catalogue.recipe!r}: the nodes need each other in a cycle: {' → '.join(names)}",
+        "(read '→' as 'needs'); let one of them need something else",
+    )
+
+
+def _through(catalogue: Catalogue, need: Need) -> Need:
+    """`need`, or what stands for it when its node passes its input through."""
+    seen = [need.node]
+    while role := getattr((spec := catalogue.spec(need.node)).node, "passes_through", ""):
+        need = _look_up(catalogue, spec, role, spec.needs[role])
+        if need.node in seen:
+            _refuse_cycle(catalogue, (*seen, need.node))
+        seen.append(need.node)
+    return need
 
 
 def _look_up(catalogue: Catalogue, spec: NodeSpec, role: str, text: str) -> Need:

@@ -53,10 +53,17 @@ class Keys:
     def traits(self, spec: NodeSpec) -> Traits:
         """The traits of a node as things stand now."""
         environment = self.environment(spec.python)
-        closures = [self._closure(reference, spec) for reference in code_references(spec.node)]
-        scripts = _scripts(spec)
+        closures = [self._closure(reference, spec.folder, spec) for reference in code_references(spec.node)]
         code = {name: value for each in closures for name, value in each.modules.items()}
-        code.update({str(path.relative_to(spec.root)): digest_file(path) for path in scripts})
+        scripts = _scripts(spec)
+        for path in scripts:
+            name = str(path.relative_to(spec.root))
+            if path.suffix == ".py":
+                # Closures are asked for by file and attribute; which attribute makes no difference.
+                closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
+                code.update({f"{name} {module}": value for module, value in found.modules.items()})
+            else:
+                code[name] = digest_file(path)
         imports = {name for each in closures for name in each.imports}
         files = tuple(path for each in closures for path in each.files) + scripts
         return Traits(parameters(spec.node), code, self._versions(spec, environment, imports), files)
@@ -65,10 +72,10 @@ class Keys:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""
         self._closures.clear()
 
-    def _closure(self, reference: str, spec: NodeSpec) -> Closure:
-        place = (reference, spec.folder, spec.root, spec.python)
+    def _closure(self, reference: str, folder: Path, spec: NodeSpec) -> Closure:
+        place = (reference, folder, spec.root, spec.python)
         if place not in self._closures:
-            self._closures[place] = closure(reference, spec.folder, spec.root, self.environment(spec.python))
+            self._closures[place] = closure(reference, folder, spec.root, self.environment(spec.python))
         return self._closures[place]
 
     def _versions(self, spec: NodeSpec, environment: Environment, imports: Iterable[str]) -> dict[str, str]:

@@ -32,6 +32,42 @@ class Built:
     warnings: Sequence[str] = ()
 
 
+class Sources(Protocol):
+    """A node whose parameters name files of the project; they become inputs under these roles."""
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Role → path or URI, as kind `source` takes them."""
+
+
+class Drops(Protocol):
+    """A node that, with its present parameters, does without some of the roles that its kind needs."""
+
+    @property
+    def unneeded(self) -> Sequence[str]:
+        """Roles whose nodes need not be built for it."""
+
+
+class PassesThrough(Protocol):
+    """A node that, with its present parameters, is its input: no step, no key."""
+
+    @property
+    def passes_through(self) -> str:
+        """The role that stands for the node; empty when the node does something."""
+
+
+class Alternatives(Protocol):
+    """A node that can be done in several ways, each with a key of its own: on the device, or by proxy."""
+
+    @property
+    def alternatives(self) -> Sequence[Node]:
+        """Best first. A record of the earliest is taken; without any, the last is built."""
+
+    @property
+    def unkeyed_roles(self) -> Sequence[str]:
+        """Of one alternative: roles that must be done before it but cannot change what it makes."""
+
+
 class Checks(Protocol):
     """A node that can judge its inputs before it runs, by their ONNX summaries."""
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from mobuild import sources
-from mobuild.conditions import broken
 from mobuild.errors import MobuildError, SourceError
 from mobuild.fingerprint import Change, Digest, Fingerprint, canonical, digest_bytes
 from mobuild.graph import NodeSpec
+from mobuild.hits import Miss, look_up
 from mobuild.job import Job
 from mobuild.keys import Keys, Traits
 from mobuild.store import Record, Store
@@ -43,12 +43,24 @@ class User:
 
 
 @dataclass(frozen=True)
+class Way:
+    """One way to do a step; most nodes have one."""
+
+    spec: NodeSpec
+    traits: Traits
+
+    def fingerprint(self, inputs: Mapping[str, str]) -> Fingerprint:
+        unkeyed = getattr(self.spec.node, "unkeyed_roles", ())
+        return self.traits.fingerprint(self.spec, {role: each for role, each in inputs.items() if role not in unkeyed})
+
+
+@dataclass(frozen=True)
 class Step:
     """One piece of work with what is known about it now."""
 
     identity: str
     spec: NodeSpec
-    traits: Traits | None
+    ways: tuple[Way, ...]  # best first; the last is the one to build
     needs: Mapping[str, Edge]
     users: tuple[User, ...]
     state: State
@@ -108,14 +120,13 @@ class Planner:
         unknown = [one for one in needed if one.state != "fresh"]
         if unknown:
             return self._waiting(step, unknown)
-        assert step.traits is not None
         try:
             inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
             _check(step, above)
         except MobuildError as error:
             error.message = _placed(error.message, self._jobs[step.users[0].job], step.spec)
             return dataclasses.replace(step, state="blocked", reasons=(error.message,), error=error)
-        return self._with_hit(step, step.traits.fingerprint(step.spec, inputs))
+        return self._with_hit(step, inputs)
 
     def recheck(self, step: Step, above: Mapping[str, Step]) -> None:
         """Compare the user's files and code with what the step was planned on.
@@ -124,7 +135,7 @@ class Planner:
             SourceError: one of them changed while the node ran, so its result is void.
         """
         self.keys.forget_code()
-        if step.traits and self.keys.traits(step.spec).code != step.traits.code:
+        if any(self.keys.traits(way.spec).code != way.traits.code for way in step.ways):
             raise SourceError(f"node {step.spec.name!r}: its code was edited while it ran", "run mobuild again")
         for edge in step.needs.values():
             content = above[edge.identity].source
@@ -140,25 +151,20 @@ class Planner:
             if getattr(spec.node, "is_local", False):
                 content = self._content(spec)
                 return Step(
-                    f"source:{content.digest}", spec, None, edges, (), "fresh", digest=content.digest, source=content
+                    f"source:{content.digest}", spec, (), edges, (), "fresh", digest=content.digest, source=content
                 )
             if check := getattr(spec.node, "check_pinned", None):
                 check(spec.name, job.recipe)
-            traits = self.keys.traits(spec)
+            nodes = getattr(spec.node, "alternatives", (spec.node,))
+            specs = [dataclasses.replace(spec, node=node) for node in nodes]
+            ways = tuple(Way(one, self.keys.traits(one)) for one in specs)
         except MobuildError as error:
             error.message = _placed(error.message, job, spec)
-            return Step(
-                f"error:{job.recipe}/{job.variant}/{spec.name}",
-                spec,
-                None,
-                edges,
-                (),
-                "blocked",
-                (error.message,),
-                error=error,
-            )
+            identity = f"error:{job.recipe}/{job.variant}/{spec.name}"
+            return Step(identity, spec, (), edges, (), "blocked", (error.message,), error=error)
         inputs = {role: f"{edge.identity}/{edge.member}" for role, edge in edges.items()}
-        return Step(traits.fingerprint(spec, inputs).key, spec, traits, edges, (), "waiting")
+        identity = digest_bytes(canonical([way.traits.fingerprint(way.spec, inputs).key for way in ways]))
+        return Step(identity, ways[-1].spec, ways, edges, (), "waiting")
 
     def _content(self, spec: NodeSpec) -> sources.SourceContent:
         return sources.local_digest(spec.root / Path(spec.node.uri).expanduser(), self.store.files)  # type: ignore[attr-defined]
@@ -191,40 +197,31 @@ class Planner:
             step, state="waiting", reasons=(f"waits for {names}",), expected_seconds=self._expected(step)
         )
 
-    def _with_hit(self, step: Step, fingerprint: Fingerprint) -> Step:
-        """Fresh when a record of the key holds and its object is whole, else stale with the reasons."""
-        reasons: list[str] = []
-        changes: list[Change] = []
-        environment = self.keys.environment(step.spec.python)
-        for record in self.store.records.find(fingerprint.key):
-            missed = broken(record.conditions, step.spec.root, self.store.files, environment, self.ignored)
-            if missed:
-                changes += missed
-            elif not self.store.objects.holds(record.artifact.digest):
-                reasons.append("its artifact in the cache was lost or damaged")
-            else:
-                return dataclasses.replace(
-                    step, state="fresh", fingerprint=fingerprint, digest=record.artifact.digest, record=record
-                )
-        if not reasons:
-            changes = changes or list(self._changes(step, fingerprint))
-            reasons = [str(change) for change in changes] or [self._never_built(step, fingerprint)]
+    def _with_hit(self, step: Step, inputs: Mapping[str, str]) -> Step:
+        """Fresh when one of the ways has been done already, else stale with the reasons."""
+        missed = Miss()
+        for way in step.ways:
+            fingerprint = way.fingerprint(inputs)
+            environment = self.keys.environment(way.spec.python)
+            found = look_up(self.store, fingerprint.key, way.spec.root, environment, self.ignored)
+            if isinstance(found, Record):
+                done = dataclasses.replace(step, state="fresh", spec=way.spec, fingerprint=fingerprint)
+                return dataclasses.replace(done, digest=found.artifact.digest, record=found)
+            missed = found
+        changes = missed.changes or self._changes(step, fingerprint)
         return dataclasses.replace(
             step,
             state="stale",
+            spec=way.spec,
             fingerprint=fingerprint,
-            reasons=tuple(reasons),
-            changes=tuple(changes),
+            reasons=_reasons(missed, changes, self.last(step), fingerprint),
+            changes=changes,
             expected_seconds=self._expected(step),
         )
 
     def _changes(self, step: Step, fingerprint: Fingerprint) -> tuple[Change, ...]:
         old = self.last(step)
         return fingerprint.changes_since(old) if old else ()
-
-    def _never_built(self, step: Step, fingerprint: Fingerprint) -> str:
-        old = self.last(step)
-        return "its record in the cache is missing" if old and old.key == fingerprint.key else "never built"
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -245,6 +242,15 @@ class Planner:
         old = self.last(step)
         found = self.store.records.find(old.key) if old else ()
         return found[0].seconds if found else None
+
+
+def _reasons(missed: Miss, changes: Sequence[Change], last: Fingerprint | None, now: Fingerprint) -> tuple[str, ...]:
+    """Why a step is stale, in the words of `plan` and `why`."""
+    if missed.is_lost:
+        return ("its artifact in the cache was lost or damaged",)
+    if changes:
+        return tuple(map(str, changes))
+    return ("its record in the cache is missing" if last and last.key == now.key else "never built",)
 
 
 def _check(step: Step, above: Mapping[str, Step]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from mobuild import blame, usercode
 from mobuild.errors import MobuildError, NodeFailed
+from mobuild.firstparty import PACKAGE
 from mobuild.node import Built, decode
 from mobuild.observers import modules
 from mobuild.observers.watch import Watch
@@ -44,6 +45,7 @@ def work(job: Mapping[str, Any], *, warm: bool) -> dict[str, Any]:
     modules of earlier nodes loaded, distributions are not reported: they would be those of others.
     """
     watch = Watch(job, distributions=not warm)
+    node: Any = None
     try:
         _enter(job)
         with watch:
@@ -54,7 +56,7 @@ def work(job: Mapping[str, Any], *, warm: bool) -> dict[str, Any]:
         _check(Path(job["out"]))
     except BaseException as error:  # noqa: BLE001 - sys.exit() in the user's code included: all is reported
         traceback.print_exc()
-        return {"error": _document(blame.translate(error, job["name"]))}
+        return {"error": _document(blame.translate(error, job["name"], getattr(node, "tools", ())))}
     said = _said(built if built is not None else Built(), watch.warnings())
     return {"seconds": seconds, "peak_rss_mib": peak_rss_mib(), **said, **watch.document()}
 
@@ -122,7 +124,9 @@ def _enter(job: Mapping[str, Any]) -> None:
     """Make the process look as the recipe expects: working directory, search path, own loader."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when onnxruntime is imported
     os.chdir(job["project"])
-    sys.path[:] = [job["folder"], job["project"], *_plain_path]
+    places = [job["folder"], job["project"]]
+    # A shipped recipe's project is mobuild's own folder, whose modules must not be importable as top-level ones.
+    sys.path[:] = [place for place in places if place != PACKAGE] + _plain_path
     usercode.folder = Path(job["folder"])
     modules.install()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from functools import cache
 
 from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
@@ -44,14 +46,18 @@ def compose_again(overrides: Sequence[str]) -> DictConfig:
 
 @contextmanager
 def hydra_for(project: Project) -> Iterator[None]:
-    """Hydra for the Python API and for tests; leaves its singletons as they were."""
-    before = Singleton.get_state()
-    GlobalHydra.instance().clear()
+    """Hydra for the Python API and for tests, beside the one that the caller may be using.
+
+    The caller's singletons are put aside, not copied: whoever holds one of them must find it unchanged. The
+    config store alone begins as a copy, since Hydra registers its own groups once, on import.
+    """
+    callers, groups = Singleton._instances, copy.deepcopy(ConfigStore.instance())
+    Singleton._instances = {ConfigStore: groups}
     try:
         with initialize_config_dir(prepare(project), version_base="1.3", job_name=PRIMARY):
             yield
     finally:
-        Singleton.set_state(before)
+        Singleton._instances = callers
 
 
 def _search_path(folder: str) -> type[SearchPathPlugin]:

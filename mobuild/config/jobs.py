@@ -126,6 +126,7 @@ class _Catalogue:
             self.lock = file.with_suffix(".lock")
         self._scopes: dict[str, DictConfig] = {}
         self._entries: dict[str, tuple[str, DictConfig]] = {}
+        self._specs: dict[str, NodeSpec] = {}
         self._collect("", app.nodes)
 
     @property
@@ -165,11 +166,16 @@ class _Catalogue:
         return scope
 
     def spec(self, name: str) -> NodeSpec:
+        if name not in self._specs:
+            self._specs[name] = self._make_spec(name)
+        return self._specs[name]
+
+    def _make_spec(self, name: str) -> NodeSpec:
         chain, entry = self._entries[name]
         where = f"recipe {self.recipe!r}, node {name!r}"
         merged = self._with_defaults(entry, where)
         scope = self._scopes[chain].copy()
-        if "backend" in merged:
+        if "backend" in OmegaConf.to_yaml(merged):
             scope.backend = _backend(scope, self.project, self.hardware)
         scope[_NODE] = merged
         fields = _plain(scope, _NODE, where)
@@ -180,12 +186,24 @@ class _Catalogue:
         return NodeSpec(
             name=name,
             node=node,
-            needs=_needs(placing),
+            needs=self._needs(name, placing, node),
             folder=self.folder,
             root=self.root,
             python=self._python(placing.get("python", scope.toolchain.python), node),
             timeout_seconds=placing.get("timeout_seconds"),
         )
+
+    def _needs(self, name: str, placing: Mapping[str, Any], node: Any) -> dict[str, str]:
+        """Role → node; `in` is another word for `needs`, and null takes a default away.
+
+        Files that a node's own parameters name become source nodes, called after the node and the role.
+        """
+        roles = {**(placing.get("needs") or {}), **(placing.get("in") or {})}
+        for role, uri in getattr(node, "sources", {}).items():
+            roles[role] = f"{name}.{role}"
+            self._entries[roles[role]] = ("", OmegaConf.create({"kind": "source", "uri": uri}))
+        unneeded = getattr(node, "unneeded", ())
+        return {str(role): str(need) for role, need in roles.items() if need and role not in unneeded}
 
     def _with_defaults(self, entry: DictConfig, where: str) -> DictConfig:
         kind = entry.get("kind")
@@ -213,12 +231,6 @@ class _Catalogue:
 
 
 _NODE = "_node_"
-
-
-def _needs(placing: Mapping[str, Any]) -> dict[str, str]:
-    """Role → node; `in` is another word for `needs`, and null takes a default away."""
-    roles = {**(placing.get("needs") or {}), **(placing.get("in") or {})}
-    return {str(role): str(need) for role, need in roles.items() if need}
 
 
 def _backend(scope: DictConfig, project: Project, hardware: Hardware) -> DictConfig:

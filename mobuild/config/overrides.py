@@ -16,6 +16,7 @@ from mobuild.errors import ConfigError
 
 ONNX_RECIPE = "onnx_file"
 _OPEN = re.compile(r"^(nodes|backend|shapes|constraints|toolchain|executor)\.")
+_HELP = ("--help", "-h", "--hydra-help", "--shell-completion", "-sc")
 _VALUED = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c")
 
 
@@ -30,6 +31,11 @@ class Words:
     @property
     def multirun(self) -> bool:
         return any(flag in ("-m", "--multirun") for flag in self.flags)
+
+    @property
+    def asks_for_help(self) -> bool:
+        """Whether nothing will be composed: help, or completion in the shell."""
+        return any(flag in _HELP for flag in self.flags)
 
 
 def take_apart(argv: Sequence[str]) -> Words:
@@ -67,7 +73,7 @@ def complete(words: Words, project: Project) -> list[str]:
     keys = {_key(word) for word in overrides}
     if "model" in keys:
         overrides = [word for word in overrides if _key(word) != "recipe"] + [f"recipe={ONNX_RECIPE}"]
-    elif "recipe" not in keys:
+    elif "recipe" not in keys and not words.asks_for_help:
         overrides.append(f"recipe={default_recipe(project)}")
     return overrides
 

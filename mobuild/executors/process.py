@@ -92,6 +92,7 @@ class Processes:
 
     def __init__(self) -> None:
         self._children: set[Child] = set()
+        self._is_cancelled = False
 
     def run(self, job: Job, python: Path, timeout_seconds: float | None) -> dict[str, Any]:
         """The worker's result document.
@@ -106,6 +107,8 @@ class Processes:
             job_file.write_text(json.dumps(job.document()), encoding="utf-8")
             child = Child(python, job_file, Path(job.log))
             self._children.add(child)
+            if self._is_cancelled:  # between the caller's decision and this start
+                child.cancel()
             try:
                 code, peak_rss_mib = child.wait(timeout_seconds)
             finally:
@@ -116,6 +119,8 @@ class Processes:
         raise self._ending(job.name, child, code, peak_rss_mib, timeout_seconds or 0, before)
 
     def cancel(self) -> None:
+        """Kill all of them, and from now on each one that starts."""
+        self._is_cancelled = True
         for child in list(self._children):
             child.cancel()
 

@@ -35,6 +35,8 @@ class Slots:
         """
         slot = self._take()
         self._busy.add(slot)
+        if self._is_closed:  # between the caller's decision and this start
+            slot.shutdown(wait=True, kill_workers=True)
         is_reusable = False
         try:
             document = self._result(slot, job, timeout_seconds)

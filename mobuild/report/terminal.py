@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mobuild.errors import MobuildError
 from mobuild.planner import Plan, Step
-from mobuild.report.artifacts import Placed
-from mobuild.report.messages import error, warning
+from mobuild.report.messages import warning
 from mobuild.results import Result, Run, Watcher
 
 if TYPE_CHECKING:
@@ -94,18 +94,16 @@ class Table:
         return step.state, ""
 
 
-def summary(run: Run, placed: Sequence[Placed], name: str, healed: Sequence[str]) -> None:
-    """Warnings, failures and counts on standard error; the artifacts' paths on standard output."""
+def summary(run: Run, name: str, healed: Sequence[str], on_error: Callable[[MobuildError], None]) -> None:
+    """Warnings, failures and counts on standard error."""
     for text in dict.fromkeys([*healed, *_warnings(run)]):
         warning(text)
     for result in run.results.values():
         if result.error:
-            error(result.error)
+            on_error(result.error)
     states = [result.state for result in run.results.values()]
     counts = ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(sorted(states)))
     print(f"{counts} in {run.seconds:.1f} s (run {name})", file=sys.stderr)
-    for one in placed:
-        print(one.path)
 
 
 def _warnings(run: Run) -> list[str]:

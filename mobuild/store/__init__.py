@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -68,11 +69,12 @@ class Store:
             warnings,
         )
 
-    def lock(self, key: Key) -> AbstractContextManager[None]:
-        """Hold the lock of `key`; waits while another thread or process works on it. Not re-entrant."""
+    def lock(self, key: Key, called_off: threading.Event = locks.NEVER) -> AbstractContextManager[None]:
+        """Hold the lock of `key`; waits while another thread or process works on it, until `called_off`.
+        Not re-entrant."""
         if not self.writable:
             raise StoreError(f"cache '{self.root}': is read-only, nothing can be built into it", ELSEWHERE)
-        return locks.held(self.local / "locks" / key)
+        return locks.held(self.local / "locks" / key, called_off)
 
     def staging(self) -> Path:
         """A new empty folder, for this user only, on the file system of the objects."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mobuild.building import Builder
 from mobuild.errors import MobuildError
@@ -18,15 +18,22 @@ from mobuild.verbs.session import Session, default_slots, findings, refuse
 
 def build(jobs: Sequence[Job]) -> int:
     """Build the targets of all jobs as one graph; returns the exit status."""
-    done, _, refused = run(jobs)
+    done, placed, refused = run(jobs, messages.error)
+    for one in placed:
+        print(one.path)
     errors = [error.status for error in refused]
     return _status([*errors, done.status] if done else errors)
 
 
-def run(jobs: Sequence[Job]) -> tuple[Run | None, list[Placed], list[MobuildError]]:
-    """The story of a build: refuse, plan, run, materialise, report."""
+def run(
+    jobs: Sequence[Job], on_error: Callable[[MobuildError], None]
+) -> tuple[Run | None, list[Placed], list[MobuildError]]:
+    """The story of a build: refuse, plan, run, materialise, report.
+
+    `on_error` hears of each refusal at once, and of failed nodes at the end; progress goes to standard error.
+    """
     session = Session.open(jobs)
-    allowed, refused = _judge(jobs, session)
+    allowed, refused = _judge(jobs, session, on_error)
     if not allowed:
         return None, [], refused
     plan = session.plan(allowed)
@@ -36,7 +43,7 @@ def run(jobs: Sequence[Job]) -> tuple[Run | None, list[Placed], list[MobuildErro
     placed = artifacts.materialise(done, session.store, name)
     for notice in _notices(done):
         messages.note(notice)
-    terminal.summary(done, placed, name, session.store.warnings)
+    terminal.summary(done, name, session.store.warnings, on_error)
     return done, placed, refused
 
 
@@ -45,7 +52,9 @@ def _status(statuses: Sequence[int]) -> int:
     return 1 if 1 in statuses else max(statuses, default=0)
 
 
-def _judge(jobs: Sequence[Job], session: Session) -> tuple[list[Job], list[MobuildError]]:
+def _judge(
+    jobs: Sequence[Job], session: Session, on_error: Callable[[MobuildError], None]
+) -> tuple[list[Job], list[MobuildError]]:
     """The jobs that may run; the others are reported and left."""
     allowed: list[Job] = []
     refused: list[MobuildError] = []
@@ -54,7 +63,7 @@ def _judge(jobs: Sequence[Job], session: Session) -> tuple[list[Job], list[Mobui
             found = findings(job, session.keys)
             refuse(job, found)
         except MobuildError as error:
-            messages.error(error)
+            on_error(error)
             refused.append(error)
             continue
         for finding in found:

@@ -1,0 +1,40 @@
+"""Completion in the shell: verbs from here, everything else from Hydra.
+
+The script that `mobuild -sc install=bash` prints asks `mobuild -sc query=bash`, with the line so far in
+COMP_LINE. Hydra takes every word of it for an override, so the verb is taken out, and what the command line
+would add is put in: without a recipe there are no nodes to complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mobuild.config.overrides import complete, take_apart
+from mobuild.config.project import Project
+from mobuild.errors import ConfigError
+
+
+def verbs_for(line: str, verbs: Sequence[str]) -> list[str]:
+    """The verbs that the last word of `line` may become; none once there is a verb, or in an override."""
+    _, done, last = _split(line)
+    if take_apart(done).bare or last.startswith("-") or "=" in last:
+        return []
+    return [verb for verb in verbs if verb.startswith(last)]
+
+
+def line_for_hydra(line: str, project: Project) -> str:
+    """`line` without its bare words, with the recipe that would be built."""
+    program, done, last = _split(line)
+    words = take_apart(done)
+    try:
+        overrides = complete(words, project)
+    except ConfigError:  # several recipes and no default: what does not depend on them is still completed
+        overrides = list(words.overrides)
+    return " ".join([program, *words.flags, *overrides, last])
+
+
+def _split(line: str) -> tuple[str, list[str], str]:
+    """The program, the finished words, and the word that is being written (empty after a space)."""
+    program, *words = line.split() or [""]
+    last = words.pop() if words and not line[-1].isspace() else ""
+    return program, words, last

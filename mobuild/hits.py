@@ -1,0 +1,36 @@
+"""Whether finished work can be taken from the store: a record of the key that holds, and a whole object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mobuild.conditions import broken
+from mobuild.fingerprint import Change, Key
+from mobuild.store import Record, Store
+from mobuild.toolchain import Environment
+
+
+@dataclass(frozen=True)
+class Miss:
+    """Why no record serves: conditions that do not hold, or an artifact that is gone."""
+
+    changes: tuple[Change, ...] = ()
+    is_lost: bool = False
+
+
+def look_up(store: Store, key: Key, root: Path, environment: Environment, ignored: Sequence[str]) -> Record | Miss:
+    """The record to take for `key`, or why there is none.
+
+    `root` is the project's, against which conditions are compared; `ignored` are folders of mobuild's own.
+    """
+    changes: list[Change] = []
+    is_lost = False
+    for record in store.records.find(key):
+        missed = broken(record.conditions, root, store.files, environment, ignored)
+        if not missed and store.objects.holds(record.artifact.digest):
+            return record
+        changes += missed
+        is_lost = is_lost or not missed
+    return Miss(tuple(dict.fromkeys(changes)), is_lost)
