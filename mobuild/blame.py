@@ -17,7 +17,7 @@ from mobuild.firstparty import is_first_party
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")  # ECMA-48
 
-_PACKAGES = {  # module → what pip calls it, where the names differ
+PACKAGES = {  # module → what pip calls it, where the names differ
     "cv2": "opencv-python-headless",
     "PIL": "pillow",
     "sklearn": "scikit-learn",
@@ -26,7 +26,7 @@ _PACKAGES = {  # module → what pip calls it, where the names differ
     "onnx_graphsurgeon": "onnx-graphsurgeon",
     "tensorrt_rtx": "tensorrt-rtx-cu13",
 }
-_EXTRAS = {  # module → the extra of mobuild that brings it
+EXTRAS = {  # module → the extra of mobuild that brings it
     "torch": "export",
     "onnxscript": "export",
     "onnx": "onnx",
@@ -85,11 +85,11 @@ def _missing_package(error: BaseException, module: str, node: str, tools: Sequen
 
 def _to_install(module: str, tools: Sequence[str]) -> str:
     """What to ask pip for: an extra in mobuild's own environment, packages in another."""
-    package, there = _PACKAGES.get(module, module), installed(sys.path)
+    package, there = PACKAGES.get(module, module), installed(sys.path)
     if package not in map(normalized, tools):
         return package  # of the user's code: no extra brings it
-    if "mobuild" in there and module in _EXTRAS:
-        return f"'mobuild[{_EXTRAS[module]}]'"
+    if "mobuild" in there and module in EXTRAS:
+        return f"'mobuild[{EXTRAS[module]}]'"
     return " ".join(tool for tool in tools if normalized(tool) not in there)
 
 

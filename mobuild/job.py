@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mobuild.graph import Graph
 from mobuild.hardware import Hardware
@@ -32,6 +34,7 @@ class Job:
     root: Path  # where the recipe's relative paths start
     graph: Graph
     hardware: Hardware
+    constraints: Mapping[str, Any]
     lock: Path  # the file of the recipe's pinned sources
     overrides: tuple[str, ...]
     settings: Settings

@@ -17,6 +17,7 @@ from typing import Literal
 from mobuild import sources
 from mobuild.errors import MobuildError, SourceError
 from mobuild.fingerprint import Change, Digest, Fingerprint, canonical, digest_bytes
+from mobuild.gates import own_limits
 from mobuild.graph import NodeSpec
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
@@ -88,18 +89,18 @@ class Planner:
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self.store, self.keys = store, keys
-        self._jobs: tuple[Job, ...] = ()
+        self.jobs: tuple[Job, ...] = ()
 
     def plan(self, jobs: Sequence[Job]) -> Plan:
         """The steps of `jobs` as things stand now; a job's own errors block its steps and no others."""
-        self._jobs = tuple(jobs)
+        self.jobs = tuple(jobs)
         drafts: dict[str, Step] = {}
         of: list[dict[str, str]] = []
         for number, job in enumerate(jobs):
             names: dict[str, str] = {}
             for name, spec in job.graph.nodes.items():
                 edges = {role: Edge(names[need.node], need.member) for role, need in job.graph.edges[name].items()}
-                draft = self._draft(spec, edges, job)
+                draft = self._draft(spec, edges, job, _gates_above(name, job))
                 known = drafts.get(draft.identity, draft)
                 drafts[draft.identity] = dataclasses.replace(known, users=(*known.users, User(number, name)))
                 names[name] = draft.identity
@@ -124,7 +125,7 @@ class Planner:
             inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
             _check(step, above)
         except MobuildError as error:
-            error.message = _placed(error.message, self._jobs[step.users[0].job], step.spec)
+            error.message = _placed(error.message, self.jobs[step.users[0].job], step.spec)
             return dataclasses.replace(step, state="blocked", reasons=(error.message,), error=error)
         return self._with_hit(step, inputs)
 
@@ -145,8 +146,8 @@ class Planner:
                     "run mobuild again",
                 )
 
-    def _draft(self, spec: NodeSpec, edges: Mapping[str, Edge], job: Job) -> Step:
-        """A step with its identity and traits, not yet settled."""
+    def _draft(self, spec: NodeSpec, edges: Mapping[str, Edge], job: Job, gates: Mapping[str, float]) -> Step:
+        """A step with its identity and traits, not yet settled; steps below different gates stay apart."""
         try:
             if getattr(spec.node, "is_local", False):
                 content = self._content(spec)
@@ -163,7 +164,7 @@ class Planner:
             identity = f"error:{job.recipe}/{job.variant}/{spec.name}"
             return Step(identity, spec, (), edges, (), "blocked", (error.message,), error=error)
         inputs = {role: f"{edge.identity}/{edge.member}" for role, edge in edges.items()}
-        identity = digest_bytes(canonical([way.traits.fingerprint(way.spec, inputs).key for way in ways]))
+        identity = digest_bytes(canonical([[way.traits.fingerprint(way.spec, inputs).key for way in ways], gates]))
         return Step(identity, ways[-1].spec, ways, edges, (), "waiting")
 
     def _content(self, spec: NodeSpec) -> sources.SourceContent:
@@ -226,13 +227,13 @@ class Planner:
     @property
     def ignored(self) -> tuple[str, ...]:
         """The folders that mobuild itself makes; what a node sees of them is no input."""
-        builds = dict.fromkeys(str(job.settings.build) for job in self._jobs)
+        builds = dict.fromkeys(str(job.settings.build) for job in self.jobs)
         return (str(self.store.root), str(self.store.local), *builds)
 
     def last(self, step: Step) -> Fingerprint | None:
         """The fingerprint of the last build of this node of this variant."""
         for user in step.users:
-            job = self._jobs[user.job]
+            job = self.jobs[user.job]
             if found := self.store.refs.get(job.settings.project, job.recipe, job.variant, user.name):
                 return found
         return None
@@ -242,6 +243,15 @@ class Planner:
         old = self.last(step)
         found = self.store.records.find(old.key) if old else ()
         return found[0].seconds if found else None
+
+
+def _gates_above(name: str, job: Job) -> dict[str, float]:
+    """The constraints that are judged on nodes which `name` needs, directly or not."""
+    limits: dict[str, float] = {}
+    for need in job.graph.edges[name].values():
+        limits.update(own_limits(job.graph.nodes[need.node].node.kind, job.constraints))
+        limits.update(_gates_above(need.node, job))
+    return limits
 
 
 def _reasons(missed: Miss, changes: Sequence[Change], last: Fingerprint | None, now: Fingerprint) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from mobuild.errors import MobuildError
+from mobuild.errors import GateFailed, MobuildError
+from mobuild.gates import Verdict, judge
+from mobuild.job import Job
 from mobuild.planner import Plan, Step
 from mobuild.store import Record
 
@@ -44,13 +46,44 @@ class Run:
     def of(self, job: int, name: str) -> Result:
         return self.results[self.plan.of[job][name]]
 
+    def verdict(self, job: int, name: str) -> Verdict | None:
+        """The judgement on a node's measurements by that job's constraints; None without either."""
+        return verdict(self.of(job, name), self.plan.jobs[job])
+
+    def misses(self) -> list[GateFailed]:
+        """One error for each node of each job that misses a constraint."""
+        found = []
+        for number, job in enumerate(self.plan.jobs):
+            for name in job.graph.nodes:
+                judged = self.verdict(number, name)
+                if judged and judged.blocks:
+                    found.append(_gate_failed(job, name, judged))
+        return found
+
     @property
     def status(self) -> int:
         """0 done; 2 when all that failed was the request; 1 otherwise."""
-        errors = [result.error for result in self.results.values() if result.error]
+        errors: list[MobuildError] = [result.error for result in self.results.values() if result.error]
+        errors += self.misses()
         if not errors and all(result.is_done for result in self.results.values()):
             return 0
         return 2 if errors and all(error.status == 2 for error in errors) else 1
+
+
+def verdict(result: Result, job: Job) -> Verdict | None:
+    """The judgement of `job`'s constraints on a finished step."""
+    if not (result.is_done and result.record):
+        return None
+    return judge(result.step.spec.node.kind, result.record.measurements, job.constraints)
+
+
+def _gate_failed(job: Job, name: str, judged: Verdict) -> GateFailed:
+    below = [one for one, edges in job.graph.edges.items() if any(need.node == name for need in edges.values())]
+    blocked = f"; blocks {', '.join(below)}" if below else ""
+    word = "not measured" if judged.word == "not run" else "gate failed"
+    return GateFailed(
+        f"recipe {job.recipe!r}, variant {job.variant!r}, node {name!r}: {word}{blocked}", "\n".join(judged.misses)
+    )
 
 
 class Watcher(Protocol):

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mobuild.gates import Verdict
 from mobuild.job import Job
 from mobuild.results import Result, Run
 from mobuild.store import Store
@@ -122,13 +123,17 @@ def run_document(run: Run, number: int, name: str) -> dict[str, Any]:
         "targets": list(job.graph.targets),
         "overrides": list(job.overrides),
         "seconds": round(run.seconds, 3),
-        "nodes": {node: _node_document(job, node, run.of(number, node)) for node in job.graph.nodes},
+        "nodes": {
+            node: _node_document(job, node, run.of(number, node), run.verdict(number, node)) for node in job.graph.nodes
+        },
     }
 
 
-def _node_document(job: Job, name: str, result: Result) -> dict[str, Any]:
+def _node_document(job: Job, name: str, result: Result, judged: Verdict | None) -> dict[str, Any]:
     record = result.record
     document: dict[str, Any] = {"state": result.state, "seconds": round(result.seconds, 3), "verdict": None}
+    if judged:
+        document |= {"verdict": judged.word, "misses": list(judged.misses)}
     if result.step.source:
         document["digest"] = result.step.source.digest
     if record:

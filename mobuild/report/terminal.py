@@ -101,6 +101,8 @@ def summary(run: Run, name: str, healed: Sequence[str], on_error: Callable[[Mobu
     for result in run.results.values():
         if result.error:
             on_error(result.error)
+    for miss in run.misses():
+        on_error(miss)
     states = [result.state for result in run.results.values()]
     counts = ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(sorted(states)))
     print(f"{counts} in {run.seconds:.1f} s (run {name})", file=sys.stderr)

@@ -1,0 +1,40 @@
+"""Files and values of the configuration, read with errors that say where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from mobuild.config.project import Project, shipped
+from mobuild.errors import ConfigError
+
+NODE = "_node_"  # where a node lies while its interpolations are resolved
+
+
+def conf_file(project: Project, group: str, name: str) -> Path | None:
+    folders = [project.conf, shipped("conf")]
+    found = (folder / group / f"{name}.yaml" for folder in folders if folder)
+    return next((path for path in found if path.is_file()), None)
+
+
+def conf_names(project: Project, group: str) -> list[str]:
+    folders = [folder / group for folder in (project.conf, shipped("conf")) if folder]
+    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+
+
+def plain(config: DictConfig, key: str, where: str) -> dict[str, Any]:
+    """`config[key]` as plain values, interpolations resolved.
+
+    Raises:
+        ConfigError: an interpolation points nowhere, or a `???` was never filled.
+    """
+    try:
+        value = OmegaConf.to_container(config[key], resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        text = str(error).splitlines()[0].replace(f"{NODE}.", "")
+        raise ConfigError(f"{where}: {text}") from error
+    assert isinstance(value, dict)
+    return {str(name): item for name, item in value.items()}

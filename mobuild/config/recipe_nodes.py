@@ -1,0 +1,160 @@
+"""The nodes of one recipe, each made when it is asked for.
+
+A node says its `kind`; the kind's defaults in `conf/node/<kind>.yaml` are merged under it after composition,
+so a recipe that changes the kind of a node inherits nothing from the former one. A mapping without `kind`
+and `_target_` is a chain: its children are nodes, and it may carry `precision`, `shapes` and `backend` of its
+own. Defaults reach the neighbours of their node as `${chain.<name>…}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from mobuild import pins
+from mobuild.config.backend import REST, chosen_backend
+from mobuild.config.build_node import construct
+from mobuild.config.overrides import ONNX_RECIPE
+from mobuild.config.project import Project
+from mobuild.config.reading import NODE, conf_file, conf_names, plain
+from mobuild.config.recipes import read_yaml, recipe_file
+from mobuild.errors import ConfigError, did_you_mean
+from mobuild.graph import NodeSpec
+from mobuild.hardware import Hardware
+
+_CHAIN_KEYS = ("precision", "shapes", "backend")
+_PLACING = ("kind", "needs", "in", "python", "timeout_seconds")
+
+
+class RecipeNodes:
+    """The nodes of one recipe by name; each is made when it is asked for."""
+
+    def __init__(self, app: DictConfig, choice: str, hardware: Hardware, project: Project) -> None:
+        self.app, self.hardware, self.project = app, hardware, project
+        file = recipe_file(project, choice)
+        if choice == ONNX_RECIPE:
+            # A model given on the command line is named after its file and lies where the user stands.
+            self.recipe, self.root = Path(str(app.model)).stem, Path.cwd()
+            self.folder, self.lock = self.root, project.root / "recipes" / f"{self.recipe}.lock"
+        else:
+            assert file is not None, choice
+            self.recipe, self.root, self.folder = choice, file.parent.parent, file.parent
+            self.lock = file.with_suffix(".lock")
+        self._scopes: dict[str, DictConfig] = {}
+        self._entries: dict[str, tuple[str, DictConfig]] = {}
+        self._specs: dict[str, NodeSpec] = {}
+        self._collect("", app.nodes)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return tuple(self._entries)
+
+    @cached_property
+    def _pins(self) -> Mapping[str, Any]:
+        return pins.read(self.lock)
+
+    def _collect(self, chain: str, entries: DictConfig) -> None:
+        self._scopes[chain] = self.app if not chain else self._scope(entries)
+        for key, entry in entries.items_ex(resolve=False):
+            name = str(key)
+            if chain and name in _CHAIN_KEYS:
+                continue
+            where = f"{chain}.{name}".lstrip(".")
+            if not isinstance(entry, DictConfig):
+                raise ConfigError(
+                    f"recipe {self.recipe!r}: nodes.{where} is no mapping", "write kind: … and its fields"
+                )
+            if "kind" in entry or "_target_" in entry:
+                self._entries[where] = (chain, entry)
+            elif chain:
+                raise ConfigError(
+                    f"recipe {self.recipe!r}, node {where!r}: has no kind", f"Kinds: {', '.join(self._kinds())}"
+                )
+            else:
+                self._collect(where, entry)
+
+    def _scope(self, chain: DictConfig) -> DictConfig:
+        """The root config with the chain's own precision, shapes and backend in place."""
+        scope = self.app.copy()
+        for key in _CHAIN_KEYS:
+            if key in chain:
+                scope[key] = chain[key]
+        return scope
+
+    def _neighbours(self, chain: str) -> DictConfig:
+        """The nodes that a node of `chain` can name: those at the top, and its own chain's over them."""
+        top = self.app.nodes
+        merged = OmegaConf.merge(top, top[chain]) if chain else top
+        assert isinstance(merged, DictConfig)
+        return merged
+
+    def spec(self, name: str) -> NodeSpec:
+        if name not in self._specs:
+            self._specs[name] = self._make_spec(name)
+        return self._specs[name]
+
+    def _make_spec(self, name: str) -> NodeSpec:
+        chain, entry = self._entries[name]
+        where = f"recipe {self.recipe!r}, node {name!r}"
+        merged = self._with_defaults(entry, where)
+        scope = self._scopes[chain].copy()
+        if "backend" in OmegaConf.to_yaml(merged):
+            scope.backend = chosen_backend(scope, self.project, self.hardware)
+        scope.chain = self._neighbours(chain)
+        scope[NODE] = merged
+        fields = plain(scope, NODE, where)
+        placing = {key: fields.pop(key) for key in _PLACING if key in fields}
+        if isinstance(fields.get("backend"), dict):
+            fields["backend"].pop(REST, None)
+        node = construct(fields, where)
+        if pinned := getattr(node, "pinned", None):
+            node = pinned(self._pins)
+        return NodeSpec(
+            name=name,
+            node=node,
+            needs=self._needs(name, placing, node),
+            folder=self.folder,
+            root=self.root,
+            python=self._python(placing.get("python", scope.toolchain.python), node),
+            timeout_seconds=placing.get("timeout_seconds"),
+        )
+
+    def _needs(self, name: str, placing: Mapping[str, Any], node: Any) -> dict[str, str]:
+        """Role → node; `in` is another word for `needs`, and null takes a default away.
+
+        Files that a node's own parameters name become source nodes, called after the node and the role.
+        """
+        roles = {**(placing.get("needs") or {}), **(placing.get("in") or {})}
+        for role, uri in getattr(node, "sources", {}).items():
+            roles[role] = f"{name}.{role}"
+            self._entries[roles[role]] = ("", OmegaConf.create({"kind": "source", "uri": uri}))
+        unneeded = getattr(node, "unneeded", ())
+        return {str(role): str(need) for role, need in roles.items() if need and role not in unneeded}
+
+    def _with_defaults(self, entry: DictConfig, where: str) -> DictConfig:
+        kind = entry.get("kind")
+        if kind is None:
+            return entry
+        file = conf_file(self.project, "node", str(kind))
+        if file is None:
+            known = self._kinds()
+            raise ConfigError(
+                f"{where}: there is no kind {kind!r}.{did_you_mean(str(kind), known)}", f"Kinds: {', '.join(known)}"
+            )
+        merged = OmegaConf.merge(read_yaml(file), entry)
+        assert isinstance(merged, DictConfig)
+        return merged
+
+    def _kinds(self) -> list[str]:
+        return conf_names(self.project, "node")
+
+    def _python(self, configured: Any, node: Any) -> Path | None:
+        """The interpreter for a node; only isolated kinds (user code, builders) leave mobuild's own."""
+        if not configured or not node.isolated:
+            return None
+        path = Path(str(configured)).expanduser()
+        return path if path.is_absolute() else self.project.root / path

@@ -1,0 +1,109 @@
+"""Gates: judged from stored measurements, by the constraints of each job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mobuild.errors import ConfigError
+from mobuild.gates import check, judge
+from tests.projects import Project, toy_project
+
+MEASURED = {
+    "device": "real",
+    "metrics": {"pitch": {"reference": 0.96, "value": 0.93, "drop": 0.03, "drop_relative": 0.03125}},
+    "tensors": {"y": {"cosine_mean": 0.97, "max_abs": 0.5}},
+}
+
+
+@pytest.mark.parametrize(
+    ("constraints", "word", "misses"),
+    [
+        ({"accuracy_drop": 0.03, "cosine_min": 0.97}, "passed", ()),
+        (
+            {"accuracy_drop": 0.01, "cosine_min": 0.98},
+            "failed",
+            (
+                "accuracy_drop of metric 'pitch': measured 0.03, allowed at most 0.01",
+                "cosine_min of output 'y': measured 0.97, allowed at least 0.98",
+            ),
+        ),
+        ({"max_abs": 0.4}, "failed", ("max_abs of output 'y': measured 0.5, allowed at most 0.4",)),
+    ],
+)
+def test_a_measurement_is_judged(constraints: dict[str, float], word: str, misses: tuple[str, ...]) -> None:
+    judged = judge("validate", MEASURED, constraints)
+
+    assert judged is not None
+    assert (judged.word, judged.misses) == (word, misses)
+
+
+def test_what_was_measured_by_proxy_is_said_to_be() -> None:
+    judged = judge("validate", {**MEASURED, "device": "proxy"}, {"cosine_min": 0.9})
+
+    assert judged is not None and judged.word == "proxy" and not judged.blocks
+
+
+def test_what_nobody_measured_blocks_unless_allowed() -> None:
+    nothing = {"device": "real", "tensors": {}}
+
+    strict = judge("validate", nothing, {"accuracy_drop": 0.1})
+    allowed = judge("validate", nothing, {"accuracy_drop": 0.1, "allow_unmeasured": True})
+
+    assert strict is not None and strict.misses == ("accuracy_drop: not measured, wanted at most 0.1",)
+    assert allowed is not None and (allowed.word, allowed.blocks) == ("not run", False)
+
+
+def test_a_constraint_concerns_one_kind() -> None:
+    assert judge("build_engine", MEASURED, {"accuracy_drop": 0.0}) is None
+    assert judge("validate", MEASURED, {}) is None
+
+
+def test_an_unknown_constraint_is_named() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check({"acuracy_drop": 0.1}, "recipe 'det'")
+
+    assert caught.value.message == "recipe 'det': unknown constraint 'acuracy_drop'. Did you mean 'accuracy_drop'?"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The toy project with its engine, and a node below it."""
+    project = toy_project(tmp_path_factory.mktemp("gates"))
+    recipe = (project.root / "recipes/toy.yaml").read_text()
+    project.write("recipes/toy.yaml", recipe + "  # below the engine\n")
+    project.edit(
+        "recipes/toy.yaml",
+        "shapes:",
+        '  after: {kind: command, cmd: "cp {in.engine} {out}", in: {engine: engine}}\nshapes:',
+    )
+    project.mobuild("target=engine")
+    return project
+
+
+def test_a_changed_tolerance_runs_nothing_and_changes_the_verdict(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+
+    missed = project.mobuild("target=[engine,after]", "++constraints.engine_mb=0.000001", check=False)
+    states = project.states()
+    run = json.loads((project.root / "build/toy/cpu/run.json").read_text())
+    met = project.built("target=[engine,after]", "++constraints.engine_mb=1")
+
+    assert missed.status == 1
+    assert "recipe 'toy', variant 'cpu', node 'engine': gate failed; blocks after" in missed.err
+    assert "engine_mb of the engine: measured" in missed.err
+    assert (states["engine"], states["after"]) == ("fresh", "blocked")
+    assert run["nodes"]["engine"]["verdict"] == "failed"
+    assert met == {"after"}
+
+
+def test_jobs_of_one_sweep_are_judged_by_their_own_constraints(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+
+    done = project.mobuild("-m", "target=after", "++constraints.engine_mb=0.000001,1", check=False)
+
+    assert done.status == 1
+    assert done.err.count("gate failed") == 1
+    assert done.out.count("after") == 1
