@@ -21,12 +21,14 @@ class Backend(Protocol):
 
     Its fields enter the key of the engine through the node that holds it. `runtime` names the runner
     of `mobuild.runtime` that opens the engine, `distribution` the package whose version is the builder's.
+    `symmetric` backends take int8 with zero point 0 and without integer biases alone (see `onnxmodel.qdq`).
     `notice` is one line for the user about every engine of the backend (what cannot load it), or empty.
     """
 
     name: ClassVar[str]
     revision: ClassVar[int]
     runtime: ClassVar[str]
+    symmetric: ClassVar[bool]
     distribution: ClassVar[str]
     notice: ClassVar[str]
 
@@ -47,6 +49,9 @@ class Backend(Protocol):
             ToolchainError: the builder is not installed; says what to install.
             NodeFailed: the builder refused, in its own words, with the remedy where one is known.
         """
+
+    def lacks(self, precision: str) -> str:
+        """Why the backend builds no engine of the precision for its target; empty when it may."""
 
     def runs_here(self) -> str:
         """Why this machine cannot run the engine; empty when it can."""

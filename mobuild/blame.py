@@ -17,6 +17,8 @@ from mobuild.firstparty import is_first_party
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")  # ECMA-48
 
+_LONGEST = 1000  # characters in a line
+
 PACKAGES = {  # module → what pip calls it, where the names differ
     "cv2": "opencv-python-headless",
     "PIL": "pillow",
@@ -36,6 +38,8 @@ EXTRAS = {  # module → the extra of mobuild that brings it
     "onnx_graphsurgeon": "onnx",
     "onnxruntime": "onnxruntime",
     "tensorrt_rtx": "tensorrt-rtx",
+    "safetensors": "recipes",
+    "tokenizers": "recipes",
 }
 
 
@@ -45,7 +49,7 @@ def translate(error: BaseException, node: str, tools: Sequence[str] = ()) -> Mob
     `tools` are the distributions that the node needs, so that all which are missing are named at once.
     """
     if isinstance(error, MobuildError):
-        return type(error)(_named(node, error.message), plain(error.hint), error.log)
+        return type(error)(_named(node, error.message), _clipped(plain(error.hint)), error.log)
     if isinstance(error, SystemExit):
         return NodeFailed(
             _named(node, f"its code called sys.exit({error.code!r})" + _frames(error)),
@@ -63,8 +67,15 @@ def plain(text: str) -> str:
 
 def _named(node: str, message: str) -> str:
     message = plain(message)
-    where = f"node {node!r}"
+    message, where = _clipped(message), f"node {node!r}"
     return message if where in message.partition("\n")[0] else f"{where}: {message}"
+
+
+def _clipped(text: str) -> str:
+    """Messages are for reading: the end of a very long line is left to the log."""
+    return "\n".join(
+        line if len(line) <= _LONGEST else f"{line[:_LONGEST]} … (the rest is in the log)" for line in text.split("\n")
+    )
 
 
 def _frames(error: BaseException) -> str:

@@ -12,13 +12,13 @@ import platform
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from mobuild import sources
-from mobuild.conditions import conditions, undeclared
-from mobuild.errors import MobuildError, NodeFailed
+from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
+from mobuild.errors import MobuildError
 from mobuild.executors.job import Job as WorkerJob
 from mobuild.executors.job import Outcome
 from mobuild.executors.local import LocalExecutor
@@ -28,6 +28,9 @@ from mobuild.node import encode
 from mobuild.planner import Edge, Planner, Step
 from mobuild.results import Result
 from mobuild.store import Condition, Record, Store
+from mobuild.store.disk import ELSEWHERE
+
+_NEARLY_FULL_BYTES = 1 << 20
 
 
 class Builder:
@@ -41,7 +44,9 @@ class Builder:
         logs: Path,
         strict: bool,
         timeout_seconds: float | None,
+        on_wait: Callable[[Step], None],
     ) -> None:
+        self.on_wait = on_wait  # called when another process builds the step already
         self.store, self.planner, self.executor = store, planner, executor
         self.logs, self.strict, self.timeout_seconds = logs, strict, timeout_seconds
         self._killed = threading.Event()
@@ -52,15 +57,16 @@ class Builder:
         assert step.fingerprint
         log: Path | None = None
         try:
-            with self.store.lock(step.fingerprint.key, self._killed):
+            with self.store.lock(step.fingerprint.key, self._killed, lambda: self.on_wait(step)):
                 again = self.planner.settle(step, above)
                 if again.state == "fresh":
                     return Result(again, "fresh", time.monotonic() - begun)
                 with self._staging() as staging:
                     log = self._log(step)
-                    record = self._record(step, above, staging, log)
+                    with self._disk_blamed():
+                        record = self._record(step, above, staging, log)
         except Exception as fault:  # noqa: BLE001 - one node's fault must not take the others along
-            error = fault if isinstance(fault, MobuildError) else unforeseen(fault, f"node {step.spec.name!r}")
+            error = _named_error(fault, f"node {step.spec.name!r}")
             return Result(step, "failed", time.monotonic() - begun, error, log)
         done = dataclasses.replace(step, state="fresh", digest=record.artifact.digest, record=record)
         return Result(done, "built", time.monotonic() - begun)
@@ -77,6 +83,18 @@ class Builder:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _disk_blamed(self) -> Iterator[None]:
+        """Say so when a node failed on a full disk: programs die of that in many ways, few of which tell it."""
+        try:
+            yield
+        except MobuildError as error:
+            free_bytes = shutil.disk_usage(self.store.root).free
+            if free_bytes < _NEARLY_FULL_BYTES:
+                error.message += f"; the disk of cache '{self.store.root}' is full, {free_bytes >> 10} KiB are left"
+                error.hint = f"make room there, or {ELSEWHERE}"
+            raise
 
     def _log(self, step: Step) -> Path:
         user = step.users[0]
@@ -98,9 +116,7 @@ class Builder:
             conditions(outcome.observed, step.spec.root, step.fingerprint.toolchain) if has_user_code(step.spec) else ()
         )
         if self.strict and undeclared(found):
-            raise NodeFailed(
-                f"node {step.spec.name!r}: {_named(found)}", "declare them as inputs, or set cache.strict=false"
-            )
+            raise undeclared_inputs(step.spec.name, found)
         return self.store.records.publish(self._make_record(step, outcome, found, out, log))
 
     def _worker_job(self, step: Step, inputs: Mapping[str, Path], out: Path, log: Path) -> WorkerJob:
@@ -139,7 +155,7 @@ class Builder:
 
     def _make_record(self, step: Step, outcome: Outcome, found: tuple[Condition, ...], out: Path, log: Path) -> Record:
         assert step.fingerprint
-        warnings = outcome.warnings + ((_named(found),) if undeclared(found) else ())
+        warnings = outcome.warnings + ((_warning(found),) if undeclared(found) else ())
         artifact = self.store.objects.publish(out)
         return Record(
             key=step.fingerprint.key,
@@ -159,7 +175,14 @@ class Builder:
         )
 
 
-def _named(found: tuple[Condition, ...]) -> str:
-    """One sentence that names what the user's code read without declaring it."""
-    names = ", ".join(f"{one.kind} {one.name}" for one in undeclared(found))
-    return f"the code read {names}, which is declared nowhere; from now on it counts as an input"
+def _named_error(fault: Exception, where: str) -> MobuildError:
+    """`fault` with the node in its message; what nobody foresaw as a fault of mobuild."""
+    if not isinstance(fault, MobuildError):
+        return unforeseen(fault, where)
+    if where not in fault.message:
+        fault.message = f"{where}: {fault.message}"
+    return fault
+
+
+def _warning(found: tuple[Condition, ...]) -> str:
+    return f"{reads(found)}; from now on it counts as an input"

@@ -60,16 +60,22 @@ def _dispatch(argv: list[str]) -> int:
     from mobuild.report import messages
 
     try:
+        _check_here()
         words = take_apart(argv)
         verb, bare = _verb(list(words.bare))
         if any(flag.split("=")[0] in _HYDRA_FLAGS for flag in words.flags):
             return _compose_and_run(verb, (), words)
         if verb in ("init", "clean", "list"):
-            return _without_jobs(verb, bare)
-        return _compose_and_run(verb, _target(verb, bare), words)
+            return _without_jobs(verb, bare, words)
+        return _compose_and_run(verb, _target(verb, bare, words), words)
     except MobuildError as error:
         messages.error(error)
         return error.status
+    except Exception as fault:  # noqa: BLE001 - the last place where a traceback can become a sentence
+        from mobuild.faults import unforeseen
+
+        messages.error(unforeseen(fault, f"mobuild {' '.join(argv)}"))
+        return 1
 
 
 def _verb(bare: list[str]) -> tuple[str, list[str]]:
@@ -85,39 +91,45 @@ def _verb(bare: list[str]) -> tuple[str, list[str]]:
     if bare[0] not in VERBS:
         raise ConfigError(
             f"there is no verb {bare[0]!r}.{did_you_mean(bare[0], VERBS)}",
-            f"Verbs: {', '.join(VERBS)}\nOverrides have an '=': target={bare[0]}",
+            f"Verbs: {', '.join(VERBS)}; mobuild --help\nOverrides have an '=': target={bare[0]}",
         )
     return bare[0], bare[1:]
 
 
-def _target(verb: str, bare: list[str]) -> tuple[str, ...]:
+def _target(verb: str, bare: list[str], words: Words) -> tuple[str, ...]:
     """`path engine` and `log engine` mean `target=engine`; no other verb takes bare words.
 
     Raises:
-        ConfigError: a word too many.
+        ConfigError: a word too many, or two targets.
     """
     from mobuild.errors import ConfigError
 
     if len(bare) > (1 if verb in ("path", "log") else 0):
         raise ConfigError(f"{verb}: what is {bare[-1]!r}?", f"overrides have an '=': target={bare[-1]}")
+    if bare and any(word.startswith("target=") for word in words.overrides):
+        raise ConfigError(f"{verb} {bare[0]} beside target=…: which of them?", "drop one of them")
     return tuple(f"target={word}" for word in bare)
 
 
-def _without_jobs(verb: str, bare: list[str]) -> int:
+def _without_jobs(verb: str, bare: list[str], words: Words) -> int:
     from pathlib import Path
 
     from mobuild.config.project import find_project
     from mobuild.errors import ConfigError
 
     project = find_project(Path.cwd())
+    as_json = verb == "list" and words.overrides == ("format=json",)
+    if words.overrides and not as_json:
+        raise ConfigError(f"{verb}: what is {words.overrides[0]!r}?", f"mobuild {verb} takes no overrides")
     if verb == "init":
+        from mobuild.config.catalogue import INTERNAL
         from mobuild.verbs.init import init
 
         if len(bare) != 1:
             raise ConfigError(
                 "init: expected one name", "mobuild init NAME writes recipes/NAME.yaml and recipes/NAME.py"
             )
-        return init(project.root, bare[0])
+        return init(project.root, bare[0], INTERNAL)
     if bare:
         raise ConfigError(f"{verb}: what is {bare[0]!r}?", f"mobuild {verb} takes no words")
     if verb == "clean":
@@ -127,7 +139,7 @@ def _without_jobs(verb: str, bare: list[str]) -> int:
     from mobuild.config.catalogue import catalogue
     from mobuild.verbs.list import list_all
 
-    return list_all(catalogue(project))
+    return list_all(catalogue(project), as_json)
 
 
 def _compose_and_run(verb: str, overrides: tuple[str, ...], words: Words) -> int:
@@ -154,3 +166,19 @@ def _complete(line: str, project: Project) -> None:
     for verb in verbs_for(line, VERBS):
         print(verb)
     os.environ["COMP_LINE"] = line_for_hydra(line, project)
+
+
+def _check_here() -> None:
+    """Whatever comes asks for the current folder.
+
+    Raises:
+        ConfigError: it was removed meanwhile.
+    """
+    from pathlib import Path
+
+    from mobuild.errors import ConfigError
+
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise ConfigError("the current folder does not exist any more", "cd to the project") from error

@@ -12,12 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mobuild.closure import module_digest
+from mobuild.errors import NodeFailed
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import Change
 from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, value_digest
 from mobuild.observers.files import folder_digest
 from mobuild.store import Condition, StatCache
 from mobuild.toolchain import Environment
+
+_SHOWN = 6  # of the inputs that a warning names
 
 
 def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tuple[Condition, ...]:
@@ -37,6 +40,18 @@ def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tupl
 def undeclared(found: Sequence[Condition]) -> tuple[Condition, ...]:
     """Those of the conditions that a user could declare: files, folders, variables."""
     return tuple(one for one in found if one.kind in ("file", "folder", "environment"))
+
+
+def reads(found: Sequence[Condition]) -> str:
+    """Names what the user's code read without declaring it."""
+    names = [f"{one.kind} {one.name}" for one in undeclared(found)]
+    more = f" and {len(names) - _SHOWN} more (all of them in the artifact's .json)" if len(names) > _SHOWN else ""
+    return f"the code read {', '.join(names[:_SHOWN])}{more}, which is declared nowhere"
+
+
+def undeclared_inputs(node: str, found: Sequence[Condition]) -> NodeFailed:
+    """What `cache.strict` makes of undeclared inputs."""
+    return NodeFailed(f"node {node!r}: {reads(found)}", "declare them as inputs, or set cache.strict=false")
 
 
 def broken(

@@ -131,7 +131,7 @@ def judge(kind: str, measurements: Mapping[str, Any], constraints: Constraints) 
         found = list(rule.numbers(measurements))
         misses += [_miss(key, one, limit) for one in found if not rule.allows(one.value, limit)]
         if not found:
-            unmeasured.append(f"{key}: not measured, wanted {_side(key)} {limit:.6g}")
+            unmeasured.append(f"{key}: not measured, wanted {_side(key)} {limit:.9g}")
     if misses:
         return Verdict("failed", tuple(misses))
     if unmeasured:
@@ -144,4 +144,4 @@ def _side(key: str) -> str:
 
 
 def _miss(key: str, found: Measured, limit: float) -> str:
-    return f"{key} of {found.subject}: measured {found.value:.6g}, allowed {_side(key)} {limit:.6g}"
+    return f"{key} of {found.subject}: measured {found.value:.9g}, allowed {_side(key)} {limit:.9g}"

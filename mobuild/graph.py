@@ -38,6 +38,13 @@ class NodeSpec:
     timeout_seconds: float | None = None
 
 
+def local_source(spec: NodeSpec) -> Path | None:
+    """The user's own file, used in place, that a source node stands for; None for every other node."""
+    if not getattr(spec.node, "is_local", False):
+        return None
+    return spec.root / Path(spec.node.uri).expanduser()  # type: ignore[attr-defined]
+
+
 class Catalogue(Protocol):
     """What can be asked for by name; `spec` may raise ConfigError for that one node."""
 
@@ -84,6 +91,11 @@ def expand(catalogue: Catalogue, target: str) -> tuple[str, ...]:
     if target in names:
         return (target,)
     in_chains = tuple(name for name in names if name.endswith(f".{target}"))
+    if not names:
+        raise GraphError(
+            f"recipe {catalogue.recipe!r}: has no nodes, so there is no {target!r} to build",
+            "begin it with the standard chain: defaults: [/recipe/standard, _self_]",
+        )
     if not in_chains:
         raise GraphError(
             f"recipe {catalogue.recipe!r}: there is no node {target!r} to build.{did_you_mean(target, names)}",

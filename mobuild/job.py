@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,3 +39,14 @@ class Job:
     lock: Path  # the file of the recipe's pinned sources
     overrides: tuple[str, ...]
     settings: Settings
+
+    @property
+    def words(self) -> str:
+        """What to write after a verb to mean this job again."""
+        given = [word for word in self.overrides if not word.startswith("recipe=") or not self._is_model]
+        return shlex.join(word.removeprefix("++") for word in given)
+
+    @property
+    def _is_model(self) -> bool:
+        """Whether a model stands for the recipe."""
+        return any(word.startswith("model=") and word != "model=null" for word in self.overrides)

@@ -1,4 +1,4 @@
-"""Hydra's launcher for mobuild: all jobs of a sweep become one run of one verb.
+"""Hydra's launcher and sweeper for mobuild: all jobs of a sweep become one run of one verb.
 
 A single run is a sweep of one. Hydra's own launchers run job after job and report only the first failure;
 here the verb sees all jobs at once, so equal work is done once and failures do not stop the rest.
@@ -6,27 +6,32 @@ here the verb sees all jobs at once, so equal work is done once and failures do 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
+from hydra.plugins.plugin import Plugin
+from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 
 
 class OneGraph(Launcher):  # type: ignore[misc]
-    """Composes every job and hands all of them to `task_function.run_all`."""
+    """Hands all jobs to `task_function.run_all`, each as a function that composes it and may raise."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context, self.task, self.config = hydra_context, task_function, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        configs = [self._compose(list(overrides), i) for i, overrides in enumerate(job_overrides, initial_job_idx)]
-        self.task.run_all(configs)
-        return [self._return(config, list(overrides)) for config, overrides in zip(configs, job_overrides, strict=True)]
+        numbered = enumerate(job_overrides, initial_job_idx)
+        self.task.run_all([partial(self._compose, list(overrides), number) for number, overrides in numbered])
+        return [self._return(list(overrides)) for overrides in job_overrides]
 
     def _compose(self, overrides: list[str], number: int) -> DictConfig:
         config: DictConfig = self.context.config_loader.load_sweep_config(self.config, overrides)
@@ -34,25 +39,46 @@ class OneGraph(Launcher):  # type: ignore[misc]
             config.hydra.job.id = config.hydra.job.num = number
         return config
 
-    def _return(self, config: DictConfig, overrides: list[str]) -> JobReturn:
+    def _return(self, overrides: list[str]) -> JobReturn:
         done: Any = JobReturn()
-        done.cfg, done.overrides, done.status, done.return_value = config, overrides, JobStatus.COMPLETED, None
+        done.overrides, done.status, done.return_value = overrides, JobStatus.COMPLETED, None
         return done
 
 
+class EachAlone(Sweeper):  # type: ignore[misc]
+    """Hydra's own sweeper without its rehearsal, in which one job that cannot be composed ends all of them."""
+
+    def __init__(self, params: Mapping[str, str] | None = None) -> None:
+        self.params = params or {}
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.context = hydra_context
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> Any:
+        parser = OverridesParser.create(config_loader=self.context.config_loader)
+        words = [*(f"{key}={value}" for key, value in self.params.items()), *arguments]
+        (jobs,) = BasicSweeper.split_arguments(parser.parse_overrides(words), None)
+        return [self.launcher.launch(jobs, initial_job_idx=0)]
+
+
 def register() -> None:
-    """Make `hydra/launcher=mobuild` known.
+    """Make `hydra/launcher=mobuild` and `hydra/sweeper=mobuild` known."""
+    _register(OneGraph, "launcher", {})
+    _register(EachAlone, "sweeper", {"params": None})
+
+
+def _register(plugin: type[Plugin], group: str, fields: dict[str, Any]) -> None:
+    """Make one plugin known.
 
     Hydra 1.3 takes only plugins below `hydra_plugins.`, looks the class up by that name and then imports it
     by its real module, so the name is lent for the registration alone.
     """
-    true = OneGraph.__module__
-    OneGraph.__module__ = "hydra_plugins.mobuild"
-    Plugins.instance().register(OneGraph)
-    OneGraph.__module__ = true
-    ConfigStore.instance().store(
-        group="hydra/launcher",
-        name="mobuild",
-        node={"_target_": "hydra_plugins.mobuild.OneGraph"},
-        provider="mobuild",
-    )
+    true = plugin.__module__
+    plugin.__module__ = "hydra_plugins.mobuild"
+    Plugins.instance().register(plugin)
+    plugin.__module__ = true
+    node = {"_target_": f"hydra_plugins.mobuild.{plugin.__name__}", **fields}
+    ConfigStore.instance().store(group=f"hydra/{group}", name="mobuild", node=node, provider="mobuild")

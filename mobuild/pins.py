@@ -17,6 +17,7 @@ from mobuild import fetch
 from mobuild.errors import SourceError
 
 _SCHEMA = 1
+_DAMAGED = "take it from version control again, or remove it and pin anew with `mobuild lock`"
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def read(path: Path) -> dict[str, Pin]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise SourceError(f"lock file '{path}': cannot be read: {error}", f"mobuild lock recipe={path.stem}") from error
+        raise SourceError(f"lock file '{path}': cannot be read: {error}", _DAMAGED) from error
 
 
 def write(path: Path, pins: Mapping[str, Pin]) -> None:

@@ -9,16 +9,16 @@ stop the wave; one below an error is *blocked*.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from mobuild import sources
-from mobuild.errors import MobuildError, SourceError
+from mobuild.conditions import undeclared, undeclared_inputs
+from mobuild.errors import MobuildError, NodeFailed, SourceError
 from mobuild.fingerprint import Change, Digest, Fingerprint, canonical, digest_bytes
 from mobuild.gates import own_limits
-from mobuild.graph import NodeSpec
+from mobuild.graph import NodeSpec, local_source
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
 from mobuild.keys import Keys, Traits
@@ -124,16 +124,17 @@ class Planner:
         try:
             inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
             _check(step, above)
+            return self._with_hit(step, inputs)
         except MobuildError as error:
             error.message = _placed(error.message, self.jobs[step.users[0].job], step.spec)
             return dataclasses.replace(step, state="blocked", reasons=(error.message,), error=error)
-        return self._with_hit(step, inputs)
 
     def recheck(self, step: Step, above: Mapping[str, Step]) -> None:
         """Compare the user's files and code with what the step was planned on.
 
         Raises:
             SourceError: one of them changed while the node ran, so its result is void.
+            NodeFailed: the node wrote into an artifact that it was only to read.
         """
         self.keys.forget_code()
         if any(self.keys.traits(way.spec).code != way.traits.code for way in step.ways):
@@ -145,17 +146,24 @@ class Planner:
                     f"node {step.spec.name!r}: its input {above[edge.identity].spec.name!r} changed while it ran",
                     "run mobuild again",
                 )
+            digest = above[edge.identity].digest
+            if not content and digest and not self.store.objects.holds(digest):
+                raise NodeFailed(
+                    f"node {step.spec.name!r}: it changed its input {above[edge.identity].spec.name!r}, "
+                    "which others read as well",
+                    "let it work on a copy; the input is built again at the next run",
+                )
 
     def _draft(self, spec: NodeSpec, edges: Mapping[str, Edge], job: Job, gates: Mapping[str, float]) -> Step:
         """A step with its identity and traits, not yet settled; steps below different gates stay apart."""
         try:
-            if getattr(spec.node, "is_local", False):
+            if local_source(spec):
                 content = self._content(spec)
                 return Step(
                     f"source:{content.digest}", spec, (), edges, (), "fresh", digest=content.digest, source=content
                 )
             if check := getattr(spec.node, "check_pinned", None):
-                check(spec.name, job.recipe)
+                _check_pinned(check, spec, job)
             nodes = getattr(spec.node, "alternatives", (spec.node,))
             specs = [dataclasses.replace(spec, node=node) for node in nodes]
             ways = tuple(Way(one, self.keys.traits(one)) for one in specs)
@@ -168,7 +176,9 @@ class Planner:
         return Step(identity, ways[-1].spec, ways, edges, (), "waiting")
 
     def _content(self, spec: NodeSpec) -> sources.SourceContent:
-        return sources.local_digest(spec.root / Path(spec.node.uri).expanduser(), self.store.files)  # type: ignore[attr-defined]
+        path = local_source(spec)
+        assert path
+        return sources.local_digest(path, self.store.files)
 
     def _input_digest(self, producer: Step, edge: Edge) -> str:
         """The digest of an input: of the whole artifact, of one file in a folder, or of a folder in it."""
@@ -206,6 +216,7 @@ class Planner:
             environment = self.keys.environment(way.spec.python)
             found = look_up(self.store, fingerprint.key, way.spec.root, environment, self.ignored)
             if isinstance(found, Record):
+                self._refuse_undeclared(step, found)
                 done = dataclasses.replace(step, state="fresh", spec=way.spec, fingerprint=fingerprint)
                 return dataclasses.replace(done, digest=found.artifact.digest, record=found)
             missed = found
@@ -219,6 +230,15 @@ class Planner:
             changes=changes,
             expected_seconds=self._expected(step),
         )
+
+    def _refuse_undeclared(self, step: Step, record: Record) -> None:
+        """With `cache.strict`, what was built from undeclared inputs is no more welcome than building from them.
+
+        Raises:
+            NodeFailed: names those inputs.
+        """
+        if undeclared(record.conditions) and self.jobs[step.users[0].job].settings.strict:
+            raise undeclared_inputs(step.spec.name, record.conditions)
 
     def _changes(self, step: Step, fingerprint: Fingerprint) -> tuple[Change, ...]:
         old = self.last(step)
@@ -268,6 +288,14 @@ def _check(step: Step, above: Mapping[str, Step]) -> None:
     if check := getattr(step.spec.node, "check", None):
         producers = {role: above[edge.identity] for role, edge in step.needs.items() if not edge.member}
         check({role: one.record.onnx for role, one in producers.items() if one.record and one.record.onnx})
+
+
+def _check_pinned(check: Callable[[str, str], None], spec: NodeSpec, job: Job) -> None:
+    try:
+        check(spec.name, job.recipe)
+    except SourceError as error:
+        error.hint = f"mobuild lock {job.words}"  # of this very request: a recipe may have no default target
+        raise
 
 
 def _placed(message: str, job: Job, spec: NodeSpec) -> str:

@@ -87,8 +87,11 @@ def _gate_failed(job: Job, name: str, judged: Verdict) -> GateFailed:
 
 
 class Watcher(Protocol):
-    """Hears of a run while it goes on; called from one thread."""
+    """Hears of a run while it goes on; `waiting` comes from the step's own thread, the others from one."""
 
     def started(self, step: Step) -> None: ...
+
+    def waiting(self, step: Step) -> None:
+        """Another process builds the step already; this one waits for the hit."""
 
     def finished(self, result: Result) -> None: ...

@@ -139,7 +139,10 @@ def _check_loop(link: Path, above: tuple[Path, ...]) -> None:
 def _check_file(path: Path) -> None:
     if not path.exists():
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise SourceError(f"source '{path}': there is no such file.{did_you_mean(path.name, siblings)}")
+        raise SourceError(
+            f"source '{path}': there is no such file.{did_you_mean(path.name, siblings)}",
+            "put it there, or write where it is: uri: … in the recipe",
+        )
     if not path.is_file():
         raise SourceError(f"source '{path}': is neither a file nor a folder")
     _check_no_placeholder(path)

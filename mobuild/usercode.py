@@ -7,13 +7,15 @@ the plan knows a reference by its closure (`mobuild.closure`) and never imports 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable, Mapping
 
 from mobuild.errors import ConfigError, did_you_mean
 
@@ -34,6 +36,31 @@ def resolve(reference: str) -> Any:
     for name in attribute.split("."):
         value = _attribute(reference, value, name)
     return value
+
+
+def bound(function: Callable[..., Any], inputs: Mapping[str, Path], positional: int = 1) -> Callable[..., Any]:
+    """`function` with the paths of those `inputs` that it names as parameters.
+
+    `def tokenize(sample, tokenizer)` gets the path of the need `tokenizer`. The first `positional`
+    parameters are the caller's, whatever they are called.
+
+    Raises:
+        ConfigError: it demands a parameter that is nearly, but not quite, the name of an input.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[positional:]
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return function
+    named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    for each in named:
+        near = did_you_mean(each.name, inputs) if each.name not in inputs and each.default is each.empty else ""
+        if near:
+            raise ConfigError(
+                f"user code {getattr(function, '__name__', function)!r}: its parameter {each.name!r} is no input "
+                f"of this node.{near}",
+                f"inputs: {', '.join(sorted(inputs))}; more are given by `needs`",
+            )
+    return functools.partial(function, **{each.name: inputs[each.name] for each in named if each.name in inputs})
 
 
 def split(reference: str) -> tuple[str, str]:

@@ -7,16 +7,15 @@ quantiser could not show.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 SAMPLE_RATE_HZ, FRAME = 16000, 1024
-LOWEST_HZ, HIGHEST_HZ = 65.4, 1046.5  # C2 to C6: sung and played notes, well inside the network's range
+LOWEST_HZ, HIGHEST_HZ = 50.0, 1000.0  # of voices; the network goes from 32 to 1975
 CENTS_PER_BIN, LOWEST_BIN_CENTS = 20.0, 1997.3794084376191  # of CREPE's outputs, in cents above 10 Hz
 WITHIN_CENTS = 50.0
-
-Sample = tuple  # ({"frames": (1024,) float32}, pitch in Hz)
 
 
 def calibration() -> Iterator[Any]:

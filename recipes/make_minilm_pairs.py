@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-EVALUATION, CALIBRATION = 400, 80  # pairs
+EVALUATION, CALIBRATION, BLOCK = 400, 80, 40  # pairs
 LONGEST = 800  # characters of a rest that are kept; the network sees 128 tokens
 FOREIGN = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo"}
 
@@ -52,10 +52,13 @@ def distinct(found: Iterator[Pair]) -> list[Pair]:
 
 
 def write(file: Path, chosen: list[Pair]) -> None:
-    """One text a line. All queries, then all documents, each by length: equal shapes come together."""
-    texts = [(side, len(pair[side]), number) for side in (0, 1) for number, pair in enumerate(chosen)]
+    """One text a line: of each block of pairs the queries, then the documents, by length.
+
+    So neighbours have equal shapes and run as one batch, and the first blocks alone are a set too.
+    """
+    texts = [(number // BLOCK, side, len(pair[side]), number) for number, pair in enumerate(chosen) for side in (0, 1)]
     with open(file, "w", encoding="utf-8", newline="\n") as out:
-        for side, _, number in sorted(texts):
+        for _, side, _, number in sorted(texts):
             label = {"pair": number, "side": ("query", "document")[side]}
             out.write(json.dumps({"text": chosen[number][side], "label": label}, ensure_ascii=False) + "\n")
 

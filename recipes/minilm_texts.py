@@ -6,9 +6,10 @@ its query should find first. No torch here: an image takes this file along to se
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +17,11 @@ LONGEST = 128  # tokens; the network was trained on no more
 MULTIPLE = 32  # texts are padded to a multiple of it, so that few shapes occur
 
 
-def tokenize(sample: Mapping[str, Any], tokenizer: Path) -> tuple[dict[str, np.ndarray], Any]:
-    """One text → `input_ids` and `attention_mask`, (sequence,) int64, and its label."""
+def tokenize(sample: Mapping[str, Any], tokenizer: Path) -> dict[str, np.ndarray]:
+    """One text → `input_ids` and `attention_mask`, (sequence,) int64."""
     encoded = _tokenizer(tokenizer).encode(sample["text"])
     inputs = {"input_ids": encoded.ids, "attention_mask": encoded.attention_mask}
-    return {name: np.array(values, np.int64) for name, values in inputs.items()}, sample.get("label")
+    return {name: np.array(values, np.int64) for name, values in inputs.items()}
 
 
 @lru_cache(maxsize=1)
@@ -38,6 +39,8 @@ def retrieval(outputs: Mapping[str, np.ndarray], labels: Sequence[Mapping[str, A
     embeddings = np.asarray(outputs["embedding"], np.float32)
     queries, documents = (_rows(labels, side) for side in ("query", "document"))
     pairs = sorted(queries.keys() & documents.keys())
+    if not pairs:
+        raise ValueError(f"no query among {len(labels)} texts comes with its document")
     similarity = embeddings[[queries[pair] for pair in pairs]] @ embeddings[[documents[pair] for pair in pairs]].T
     # Equal similarity counts against the right answer, and so does NaN: a network that says the same of all is no good.
     ranks = len(pairs) - (similarity < np.diag(similarity)[:, None]).sum(1)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.closure import module_digest
+from mobuild.data import Data
 from mobuild.fingerprint import canonical, digest_bytes
 from mobuild.node import is_code, is_keyed
 
@@ -27,7 +28,8 @@ def described() -> dict[str, Any]:
 
 
 def classes() -> Iterator[type]:
-    """Every dataclass with a revision below `nodes` and `backends`."""
+    """Every dataclass with a revision below `nodes` and `backends`, and the data that several kinds hold."""
+    yield Data
     for room in ("nodes", "backends"):
         for path in sorted((PACKAGE / room).iterdir()):
             if path.stem.startswith("__") or not (path.suffix == ".py" or path.is_dir()):
@@ -52,7 +54,8 @@ def _describe(cls: type) -> dict[str, Any]:
     module = importlib.import_module(cls.__module__)
     assert module.__file__
     file = Path(module.__file__)
-    files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
+    is_room = file.name == "__init__.py" or cls is Data
+    files = sorted(file.parent.rglob("*.py")) if is_room else [file]
     code = {path.relative_to(PACKAGE).as_posix(): module_digest(path) for path in files}
     return {"revision": cls.revision, "fields": fields, "code": digest_bytes(canonical(code))}  # type: ignore[attr-defined]
 

@@ -130,6 +130,21 @@ class Finished:
     out: str
     err: str
 
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The errors with their hints and without `error: `, the lines about logs left out."""
+        found: list[str] = []
+        inside = False
+        for line in self.err.splitlines():
+            if line.startswith("error: "):
+                found.append(line.removeprefix("error: "))
+                inside = True
+            elif inside and line.startswith("  ") and not line.startswith("  log: "):
+                found[-1] += f"\n{line}"
+            else:
+                inside = False
+        return tuple(found)
+
 
 def toy_project(root: Path) -> Project:
     """A project with one recipe, `toy`: two layers, a helper, a late import, an undeclared vocabulary."""
@@ -141,6 +156,15 @@ def toy_project(root: Path) -> Project:
     project.write("recipes/words.py", WORDS)
     project.write("recipes/vocabulary.txt", "one two three\n")
     write_weights(project.root / "models" / "toy.pt", seed=0)
+    return project
+
+
+def recipe_project(root: Path, nodes: str, files: Mapping[str, str] | None = None, name: str = "small") -> Project:
+    """A project with one recipe of a few nodes, written as YAML below `nodes:`."""
+    project = Project(root / "project", root / "cache")
+    project.write(f"recipes/{name}.yaml", f"# @package _global_\nnodes:\n{nodes}")
+    for file, text in (files or {}).items():
+        project.write(file, text)
     return project
 
 

@@ -48,9 +48,9 @@ NOT_UNDERSTOOD = [
         ["target=onnx", "nodes.onnx.kind=exprot"],
         "error: recipe 'toy', node 'onnx': there is no kind 'exprot'. Did you mean 'export'?",
     ),
-    (["backend=tensort"], "In 'mobuild': Could not find 'backend/tensort'"),
-    (["hardware=l21"], "In 'mobuild': Could not find 'hardware/l21'"),
-    (["wrkspace=1GiB"], "Could not override 'wrkspace'."),
+    (["backend=tensort"], "error: there is no backend 'tensort'. Did you mean 'tensorrt'?"),
+    (["hardware=l21"], "error: there is no hardware 'l21'. Did you mean 'l20'?"),
+    (["wrkspace=1GiB"], "error: there is no key 'wrkspace'. Did you mean 'workspace'?"),
     (["init"], "error: init: expected one name"),
     (["init", "Two-Words"], "error: init: 'Two-Words' is no name for a recipe"),
     (["clean", "all"], "error: clean: what is 'all'?"),
@@ -110,7 +110,7 @@ def test_a_plan_writes_nothing_into_the_project(toy: Project) -> None:
 def test_list_names_recipes_and_groups(toy: Project) -> None:
     rows = dict(line.split(maxsplit=1) for line in toy.mobuild("list").out.splitlines())
 
-    assert rows["recipe"].split() == ["crepe_tiny", "toy"]
+    assert rows["recipe"].split() == ["crepe_tiny", "minilm", "toy"]
     assert {"cpu", "l20", "l4", "t4", "gtx1070"} <= set(rows["hardware"].split())
 
 
@@ -224,6 +224,14 @@ def test_chosen_shapes_replace_the_recipes_whole(toy: Project, tmp_path: Path) -
     mixed = project.mobuild("plan", "shapes=long", "shapes.batch=[1,2,3]", check=False)
     assert mixed.status == 2
     assert first_line(mixed.err).startswith("error: shapes.batch=[1,2,3] beside shapes=NAME")
+
+
+def test_shapes_given_as_a_list_replace_the_recipes_whole(toy: Project) -> None:
+    done = toy.mobuild("--cfg", "job", "shapes=[{batch: [1, 2, 4]}, {batch: [8, 16, 32]}]")
+
+    assert "chosen_shapes:\n- batch:\n  - 1\n" in done.out
+    planned = toy.mobuild("plan", "target=engine", "hardware=l20", "shapes=[{batch: [1, 2, 4]}, {batch: 8}]")
+    assert planned.out.splitlines()[-1].startswith("waiting  toy/l20+")
 
 
 def test_a_plan_imports_no_heavy_library(toy: Project) -> None:

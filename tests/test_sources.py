@@ -153,7 +153,10 @@ def test_missing_file_says_which_is_near(tmp_path: Path, files: StatCache) -> No
     with pytest.raises(SourceError) as caught:
         local_digest(tmp_path / "wieghts.pt", files)
 
-    assert str(caught.value) == (f"source '{tmp_path}/wieghts.pt': there is no such file. Did you mean 'weights.pt'?")
+    assert str(caught.value) == (
+        f"source '{tmp_path}/wieghts.pt': there is no such file. Did you mean 'weights.pt'?\n"
+        "  put it there, or write where it is: uri: … in the recipe"
+    )
 
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123456\n"

@@ -185,7 +185,10 @@ def test_an_interpreter_that_is_not_there_is_named(project: Project) -> None:
     done = project.mobuild("target=onnx", under("venv"), check=False)
 
     assert done.status == 1
-    assert done.err.splitlines()[0] == f"error: python '{project.root}/venv/bin/python': there is no such file"
+    assert (
+        f"error: recipe 'net', node 'onnx': python '{project.root}/venv/bin/python': there is no such file\n"
+        "  toolchain.python names the interpreter of an environment, such as ./venv/bin/python\n"
+    ) in done.err
 
 
 def test_an_interpreter_sees_its_own_packages_and_none_of_mobuilds(project: Project, wheels: Path) -> None:

@@ -17,6 +17,7 @@ from mobuild.units import parse_size
 
 # Logged as an error by healthy calls: reading a property before the first build (TensorRT-RTX 1.7.1).
 _NOISE = ("Thread context has not been set",)
+_BFLOAT16_FROM = 8.0
 
 
 class Builder:
@@ -126,6 +127,14 @@ class Builder:
         known = {word for word in dir(self.config) if not word.startswith("_")} - {name}
         known |= {*self.trt.BuilderFlag.__members__, *self.trt.MemoryPoolType.__members__}
         return NodeFailed(f"{self.product} refuses raw.{name}: {error}", did_you_mean(name, known).strip())
+
+
+def lacking_types(precision: str, capabilities: Sequence[str]) -> str:
+    """Why cards of these compute capabilities do not compute in the precision; empty when they do."""
+    old = [each for each in capabilities if float(each) < _BFLOAT16_FROM]
+    if precision == "bf16" and old:
+        return f"compute capability {old[0]} has no bfloat16 (it begins with {_BFLOAT16_FROM})"
+    return ""
 
 
 def _is_echo(message: str) -> bool:

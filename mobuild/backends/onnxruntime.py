@@ -34,6 +34,7 @@ class OnnxRuntime:
     name: ClassVar[str] = "onnxruntime"
     revision: ClassVar[int] = 1
     runtime: ClassVar[str] = "onnxruntime"
+    symmetric: ClassVar[bool] = False
     distribution: ClassVar[str] = "onnxruntime"
     notice: ClassVar[str] = ""
 
@@ -67,7 +68,14 @@ class OnnxRuntime:
             raise NodeFailed(f"onnxruntime {ort.__version__} wrote no optimized model")
         return Built({"builder": f"onnxruntime {ort.__version__}", "target": self.provider})
 
+    def lacks(self, precision: str) -> str:
+        if precision == "bf16" and self.provider == ort_runtime.CPU:
+            return "ONNX Runtime has no bfloat16 kernels for CPUs"
+        return ""
+
     def runs_here(self) -> str:
+        if self.provider == ort_runtime.CPU:
+            return ""  # every build has it; the planner asks, and must not import the library
         try:
             ort_runtime.refuse_missing_provider(ort_runtime.module(), self.provider)
         except RuntimeMissing as error:

@@ -25,6 +25,10 @@ REMEDIES = (
         "or for a card of compute capability 8.0 or newer (hardware=l4)",
     ),
     Remedy(
+        r"HW-specific datatypes: b16",
+        "Turing has no bfloat16: precision=fp16, or a card of compute capability 8.0 or newer (hardware=l4)",
+    ),
+    Remedy(
         r"OutOfMemory|within workspace limit",
         "give the builder more scratch memory: workspace=4GiB",
     ),

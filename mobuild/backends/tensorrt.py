@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
 from mobuild.backend import Profile
+from mobuild.backends.network_builder import lacking_types
 from mobuild.errors import ConfigError, ToolchainError
 from mobuild.node import Built
 from mobuild.units import parse_size, size_text
@@ -37,6 +38,7 @@ class TensorRT:
     name: ClassVar[str] = "tensorrt"
     revision: ClassVar[int] = 1
     runtime: ClassVar[str] = "tensorrt"
+    symmetric: ClassVar[bool] = True
     distribution: ClassVar[str] = "tensorrt"
     notice: ClassVar[str] = ""
 
@@ -56,6 +58,9 @@ class TensorRT:
 
     def build(self, model: Path, profiles: Sequence[Profile], precision: str, out: Path) -> Built:
         raise ToolchainError(self.runs_here(), _REMEDY)
+
+    def lacks(self, precision: str) -> str:
+        return lacking_types(precision, (self.compute_capability,) if self.compute_capability else ())
 
     def runs_here(self) -> str:
         if importlib.util.find_spec("tensorrt") is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
 from mobuild.backend import Profile
-from mobuild.backends.network_builder import Builder
+from mobuild.backends.network_builder import Builder, lacking_types
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.node import Built
@@ -33,6 +33,7 @@ class TensorRTRTX:
     name: ClassVar[str] = "tensorrt_rtx"
     revision: ClassVar[int] = 1
     runtime: ClassVar[str] = "tensorrt_rtx"
+    symmetric: ClassVar[bool] = True
     distribution: ClassVar[str] = "tensorrt-rtx-cu13"
     notice: ClassVar[str] = (
         "only TensorRT-RTX loads this plan; for a TensorRT engine set backend=tensorrt where TensorRT is installed"
@@ -64,6 +65,9 @@ class TensorRTRTX:
         builder.add_profiles(profiles)
         out.write_bytes(builder.build())
         return Built({"builder": builder.product, "target": ", ".join(wanted)})
+
+    def lacks(self, precision: str) -> str:
+        return lacking_types(precision, capabilities(self.compute_capability))
 
     def runs_here(self) -> str:
         here, missing = cuda.probe()

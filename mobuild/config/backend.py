@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from mobuild.config.project import Project
 from mobuild.config.reading import conf_file, conf_names
 from mobuild.config.recipes import read_yaml
+from mobuild.config.settings import builders
 from mobuild.contract.rules import Request, check
 from mobuild.errors import ConfigError, Refused, did_you_mean
 from mobuild.hardware import Hardware
@@ -29,7 +30,7 @@ def chosen_backend(scope: DictConfig, project: Project, hardware: Hardware) -> D
         return chosen
     name = str(chosen.get("name", "auto"))
     if name == "auto":
-        name = choose_backend(hardware, list(scope.builders))
+        name = choose_backend(hardware, builders(scope))
     file = conf_file(project, "backend", name)
     if file is None:
         known = conf_names(project, "backend")
@@ -39,19 +40,24 @@ def chosen_backend(scope: DictConfig, project: Project, hardware: Hardware) -> D
     return merged
 
 
-def choose_backend(hardware: Hardware, builders: Sequence[str]) -> str:
+def choose_backend(hardware: Hardware, allowed: Sequence[str]) -> str:
     """The first of the hardware's backends that is among the project's builders.
 
     Raises:
         Refused: none is; both lists are named, and what the contracts say of the hardware's own.
     """
     for name in hardware.backends:
-        if name in builders:
+        if name in allowed:
             return name
     known = [finding for name in hardware.backends for finding in check(Request(hardware, name))]
-    reasons = [f"{finding.code}: {finding.message}" for finding in known if finding.severity == "error"]
+    errors = [finding for finding in known if finding.severity == "error"]
+    reasons = [f"{finding.code}: {finding.message}" for finding in errors]
+    remedies = [finding.hint for finding in errors if finding.hint] or [_REMEDY]
     raise Refused(
         f"hardware {hardware.name!r}: none of its backends [{', '.join(hardware.backends)}] is among the builders "
-        f"[{', '.join(builders)}]",
-        "\n".join([*reasons, "name one with backend=…, or set builders=[…] in conf/project/default.yaml"]),
+        f"[{', '.join(allowed)}]",
+        "\n".join(dict.fromkeys([*reasons, *remedies])),
     )
+
+
+_REMEDY = "name one with backend=…, or set builders=[…] in conf/project/default.yaml"

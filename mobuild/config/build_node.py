@@ -7,7 +7,10 @@ schema in Hydra.
 from __future__ import annotations
 
 import dataclasses
+import math
+import types
 import typing
+from collections import abc
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,6 +46,11 @@ def construct(fields: Mapping[str, Any], where: str) -> Any:
         return cls(**values)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.message}", error.hint) from error
+    except (TypeError, ValueError, AttributeError, KeyError) as error:  # a kind that takes its fields on trust
+        raise ConfigError(
+            f"{where}: its fields do not suit {cls.__name__}: {type(error).__name__}: {error}",
+            f"its fields: {', '.join(known)}",
+        ) from error
 
 
 def _target(fields: Mapping[str, Any], where: str) -> Any:
@@ -68,17 +76,63 @@ def _value(value: Any, hint: Any, where: str) -> Any:
     if isinstance(value, Mapping) and "_target_" in value:
         return construct(value, where)
     if hint is str and not isinstance(value, str):
-        found = "nothing" if value is None else f"the {type(value).__name__} {value!r}"
-        raise ConfigError(f"{where}: expected text, found {found}", _QUOTE)
+        raise _no_text(value, where)
     if hint in (int, bool) and type(value) is not hint:
-        raise ConfigError(f"{where}: expected {_word(hint)}, found {value!r}")
+        raise ConfigError(f"{where}: expected {_word(hint)}, found {_shown(value)}")
     if hint is float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ConfigError(f"{where}: expected a number, found {value!r}")
-        return float(value)
-    return _frozen(value)
+            raise ConfigError(f"{where}: expected a number, found {_shown(value)}")
+        value = float(value)
+    _check_shape(value, hint, where)
+    if isinstance(value, Mapping) and typing.get_origin(hint) is abc.Mapping:
+        return _mapping(value, typing.get_args(hint)[1], where)
+    return _frozen(value, where)
 
 
+def _check_shape(value: Any, hint: Any, where: str) -> None:
+    """A list where the field is a list, a mapping where it is a mapping, one of them where it may be both."""
+    parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    origins = {typing.get_origin(part) for part in parts}
+    wanted = {abc.Mapping: "a mapping", abc.Sequence: "a list", tuple: "a list"}
+    if not origins <= wanted.keys():
+        return
+    own = {abc.Mapping} if isinstance(value, Mapping) else {abc.Sequence, tuple} if isinstance(value, list) else set()
+    if not origins & own:
+        words = " or ".join(dict.fromkeys(wanted[origin] for origin in wanted if origin in origins))
+        example = f"write [{value}]" if isinstance(value, str) and value and abc.Sequence in origins else ""
+        raise ConfigError(f"{where}: expected {words}, found {_found(value)}", example)
+
+
+def _mapping(value: Mapping[Any, Any], hint: Any, where: str) -> dict[str, Any]:
+    checked = hint if hint in (str, int, float, bool) else None
+    return {_key(key, where): _value(item, checked, f"{where}, {str(key)!r}") for key, item in value.items()}
+
+
+def _key(key: Any, where: str) -> str:
+    if not isinstance(key, str):
+        raise ConfigError(f"{where}: expected text as a key, found {_found(key)}", f'write "{key}":')
+    return key
+
+
+def _no_text(value: Any, where: str) -> ConfigError:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return ConfigError(
+        f"{where}: expected text, found {_found(value)}", _QUOTE if is_number else f'quote it: "{value}"' * bool(value)
+    )
+
+
+def _found(value: Any) -> str:
+    """`value` for a message, with its type where that is the point: the float 10.1."""
+    if value is None:
+        return "nothing"
+    return repr(value) if isinstance(value, str) else f"the {_TYPES.get(type(value), type(value).__name__)} {value!r}"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else repr(value)
+
+
+_TYPES = {dict: "mapping", tuple: "list", int: "whole number", bool: "truth value", float: "float"}
 _QUOTE = """a number loses its zeros (10.10 becomes 10.1): quote it, "10.10"; on a command line '"10.10"'"""
 
 
@@ -86,9 +140,18 @@ def _word(hint: type) -> str:
     return {int: "a whole number", bool: "true or false"}[hint]
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: Any, where: str) -> Any:
+    """`value` as it enters a key: with text as keys, finite numbers, nothing that changes.
+
+    Raises:
+        ConfigError: it holds what has no canonical form.
+    """
     if isinstance(value, Mapping):
-        return {key: _frozen(item) for key, item in value.items()}
+        return {_key(key, where): _frozen(item, f"{where}, {str(key)!r}") for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item) for item in value)
+        return tuple(_frozen(item, where) for item in value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where}: expected a finite number, found {value}")
+    if isinstance(value, bytes):
+        raise ConfigError(f"{where}: expected text or numbers, found binary data")
     return value

@@ -8,13 +8,13 @@ from pathlib import Path
 from mobuild.config.project import GROUPS, Project, shipped
 from mobuild.config.recipes import recipe_folders
 
-_INTERNAL = ("standard", "onnx_file")  # recipes that others build on
+INTERNAL = ("standard", "onnx_file")  # recipes that others build on
 
 
 def catalogue(project: Project) -> Mapping[str, Sequence[str]]:
     """Group → names, the project's own beside the shipped ones."""
     recipes = _stems(recipe_folders(project))
-    found = {"recipe": [name for name in recipes if name not in _INTERNAL]}
+    found = {"recipe": [name for name in recipes if name not in INTERNAL]}
     for group in GROUPS:
         if names := _stems([folder / group for folder in (shipped("conf"), project.conf) if folder]):
             found["kind" if group == "node" else group] = names

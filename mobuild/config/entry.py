@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -16,10 +17,13 @@ from mobuild.config.compose import PRIMARY, compose_again, prepare
 from mobuild.config.jobs import make_job
 from mobuild.config.overrides import Words, complete
 from mobuild.config.project import Project
-from mobuild.errors import ConfigError, MobuildError
+from mobuild.config.refusals import explained
+from mobuild.errors import MobuildError
 from mobuild.faults import unforeseen
 from mobuild.job import Job
 from mobuild.report import messages
+
+_RAISE = {"HYDRA_FULL_ERROR": "1"}  # lets Hydra raise what it would print, so that it can be said in our words
 
 
 class Entry:
@@ -28,34 +32,47 @@ class Entry:
     def __init__(self, verb: str, project: Project) -> None:
         self.verb, self.project = verb, project
         self.status: int | None = None
+        self._environment: dict[str, str | None] = {}
 
     def run(self, words: Words) -> int:
         """Run Hydra over the command line; 2 when it could not compose."""
         overrides = complete(words, self.project)
         folder = prepare(self.project)
         argv, sys.argv = sys.argv, [PRIMARY, *words.flags, *overrides]
+        self._environment.update({name: os.environ.get(name) for name in _RAISE})
+        os.environ.update(_RAISE)
         try:
             hydra.main(config_path=folder, config_name=PRIMARY, version_base="1.3")(self._task)()
         except SystemExit as end:
             if end.code:
                 return 2 if self.status is None else self.status or 1
+        except Exception as error:  # noqa: BLE001 - Hydra's own, and whatever it lets through
+            return _reported(error)
         finally:
             sys.argv = argv
+            self._restore_environment()
         return self.status or 0
 
-    def run_all(self, configs: Sequence[DictConfig]) -> None:
+    def run_all(self, compositions: Sequence[Callable[[], DictConfig]]) -> None:
         """Make every job that can be made and run the verb over them; errors become the status."""
+        self._restore_environment()
         self.status = 0
         jobs: list[Job] = []
-        for config in configs:
+        for compose in compositions:
             try:
-                jobs.append(job_of(config, self.project))
-            except MobuildError as error:
-                messages.error(error)
-                self.status = max(self.status, error.status)
+                jobs.append(make_job(compose(), self.project))
+            except Exception as error:  # noqa: BLE001 - one job's fault must not take the others along
+                self.status = max(self.status, _reported(error))
         if not jobs:
             return
         self.status = _worse(self.status, _call(self.verb, jobs))
+
+    def _restore_environment(self) -> None:
+        """Before anything is run: the user's code sees the environment, and what it sees may count."""
+        for name, value in self._environment.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
     @property
     def _task(self) -> Callable[[DictConfig], None]:
@@ -65,7 +82,7 @@ class Entry:
                 whole.hydra = OmegaConf.create(
                     {"runtime": HydraConfig.get().runtime, "overrides": HydraConfig.get().overrides}
                 )
-            self.run_all([whole])
+            self.run_all([lambda: whole])
 
         task.run_all = self.run_all  # type: ignore[attr-defined]
         return task
@@ -78,21 +95,16 @@ def compose_job(overrides: Sequence[str], project: Project) -> Job:
         ConfigError: the overrides cannot be composed.
     """
     try:
-        return job_of(compose_again(overrides), project)
-    except HydraException as error:
-        raise ConfigError(str(error)) from error
+        return make_job(compose_again(overrides), project)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise explained(error) from error
 
 
-def job_of(config: DictConfig, project: Project) -> Job:
-    """`make_job`, with what OmegaConf has to say as errors of ours.
-
-    Raises:
-        ConfigError: also for a key that is missing or has the wrong type.
-    """
-    try:
-        return make_job(config, project)
-    except OmegaConfBaseException as error:
-        raise ConfigError(" ".join(str(error).split())) from error
+def _reported(error: Exception) -> int:
+    """Print `error`; the status that it means."""
+    problem = explained(error)
+    messages.error(problem)
+    return problem.status
 
 
 def _call(name: str, jobs: Sequence[Job]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from mobuild import gates
 from mobuild.config.build_node import construct
@@ -13,11 +13,12 @@ from mobuild.config.project import Project
 from mobuild.config.reading import plain
 from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_CHOICE
+from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
 from mobuild.config.variant import variant_name
 from mobuild.errors import ConfigError
-from mobuild.graph import Graph, build_graph
+from mobuild.graph import build_graph
 from mobuild.hardware import Hardware
-from mobuild.job import Job, Settings
+from mobuild.job import Job
 
 
 def make_job(config: DictConfig, project: Project) -> Job:
@@ -28,29 +29,25 @@ def make_job(config: DictConfig, project: Project) -> Job:
     """
     overrides = tuple(config.hydra.overrides.task)
     app = _application(config, overrides)
+    settings = read_settings(app, project)
     nodes = _recipe_nodes(config, project)
-    graph = _graph(nodes)
+    refuse_unknown_keys(app, project, f"recipe {nodes.recipe!r}")
     return Job(
         recipe=nodes.recipe,
-        variant=variant_name(config, graph, overrides, lambda other: _graph(_recipe_nodes(other, project))),
+        variant=variant_name(config, overrides, lambda other: _recipe_nodes(other, project)),
         root=nodes.root,
-        graph=graph,
+        graph=build_graph(nodes, targets(nodes.app)),
         hardware=nodes.hardware,
         constraints=_constraints(app, nodes.recipe),
         lock=nodes.lock,
         overrides=overrides,
-        settings=_settings(app, project),
+        settings=settings,
     )
 
 
 def _recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
     app, choices = _application(config, config.hydra.overrides.task), _choices(config)
     return RecipeNodes(app, choices.get("recipe", ""), _hardware(app, choices), project)
-
-
-def _graph(nodes: RecipeNodes) -> Graph:
-    targets = nodes.app.target
-    return build_graph(nodes, [str(one) for one in (targets if isinstance(targets, ListConfig) else [targets])])
 
 
 def _choices(config: DictConfig) -> Mapping[str, str]:
@@ -64,23 +61,11 @@ def _application(config: DictConfig, overrides: Sequence[str]) -> DictConfig:
     return app
 
 
-def _settings(app: DictConfig, project: Project) -> Settings:
-    return Settings(
-        cache=project.cache(app.cache.dir),
-        build=project.build,
-        project=project.root,
-        strict=bool(app.cache.strict),
-        keep_going=bool(app.keep_going),
-        format=str(app.format),
-        slots=app.executor.slots,
-        timeout_seconds=app.executor.timeout_seconds,
-    )
-
-
 def _choose_shapes(app: DictConfig, overrides: Sequence[str]) -> None:
     """A chosen shapes file replaces the recipe's `shapes`; keys of it cannot be set beside the choice."""
     chosen = app.get(SHAPES_CHOICE)
     if chosen is None:
+        app.shapes = {} if app.shapes is None else app.shapes
         return
     mixed = [word for word in overrides if word.lstrip("+").startswith("shapes.")]
     if mixed:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mobuild.config.project import Project
-from mobuild.config.recipes import SHAPES_GROUP, default_recipe
+from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, default_recipe
 from mobuild.errors import ConfigError
 
 ONNX_RECIPE = "onnx_file"
-_OPEN = re.compile(r"^(nodes|backend|shapes|constraints|toolchain|executor)\.")
+_OPEN = re.compile(r"^(nodes|backend|shapes|constraints|toolchain|executor)\.|^(nodes|shapes|constraints)=\{")
 _HELP = ("--help", "-h", "--hydra-help", "--shell-completion", "-sc")
 _VALUED = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c")
 
@@ -64,17 +64,23 @@ def complete(words: Words, project: Project) -> list[str]:
     """The overrides as Hydra is to see them.
 
     Raises:
-        ConfigError: a list without brackets and without `-m`, or no recipe can be chosen.
+        ConfigError: a list without brackets and without `-m`, a model beside a recipe, or no recipe can be chosen.
     """
     overrides = [_opened(_shapes_choice(word)) for word in words.overrides]
     if not words.multirun:
         for word in overrides:
             _refuse_open_list(word)
-    keys = {_key(word) for word in overrides}
-    if "model" in keys:
-        overrides = [word for word in overrides if _key(word) != "recipe"] + [f"recipe={ONNX_RECIPE}"]
-    elif "recipe" not in keys and not words.asks_for_help:
-        overrides.append(f"recipe={default_recipe(project)}")
+    model, recipe = value_of(overrides, "model"), value_of(overrides, "recipe")
+    if recipe in ("", "null"):
+        raise ConfigError(f"recipe={recipe}: expected a recipe's name", "mobuild list shows them")
+    if model == "":
+        raise ConfigError("model=: expected the path of an ONNX file", "model=det.onnx")
+    if model not in (None, "null"):
+        if recipe not in (None, ONNX_RECIPE):
+            raise ConfigError(f"model={model} beside recipe={recipe}: a model stands for a recipe", "drop one of them")
+        return [*(word for word in overrides if _key(word) != "recipe"), f"recipe={ONNX_RECIPE}"]
+    if recipe is None and not words.asks_for_help:
+        overrides.append(f"recipe={_quoted(default_recipe(project))}")
     return overrides
 
 
@@ -93,9 +99,18 @@ def _opened(word: str) -> str:
 
 
 def _shapes_choice(word: str) -> str:
-    """`shapes=NAME` chooses a file; `shapes={…}` and `shapes=[…]` are values."""
+    """`shapes=NAME` chooses a file; `shapes={…}` is merged, `shapes=[…]` replaces as a file does: there is no
+    merging a list into a map."""
     key, _, value = word.partition("=")
-    return f"{SHAPES_GROUP}={value}" if key == "shapes" and value[:1] not in ("{", "[", "") else word
+    if key == "shapes" and value.startswith("["):
+        return f"++{SHAPES_CHOICE}={value}"
+    is_value = value[:1] in ("{", "[", "") or value == "null"
+    return word if key != "shapes" or is_value else f"{SHAPES_GROUP}={value}"
+
+
+def _quoted(value: str) -> str:
+    """`value` as Hydra's grammar wants it: in quotes when it is more than a word."""
+    return value if re.fullmatch(r"[A-Za-z_][\w.-]*", value, re.ASCII) else "'" + value.replace("'", "\\'") + "'"
 
 
 def _refuse_open_list(word: str) -> None:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mobuild.errors import ConfigError
+from mobuild.errors import ConfigError, did_you_mean
 
 PACKAGE = Path(__file__).resolve().parents[1]
+_SETTINGS = ("recipe", "conf")  # keys of [tool.mobuild]
+_LISTED = ", ".join(_SETTINGS)
 GROUPS = ("node", "hardware", "backend", "precision", "shapes", "toolchain", "executor", "project")
 
 
@@ -26,7 +28,7 @@ class Project:
     root: Path
     conf: Path | None
     recipes: Path | None
-    settings: Mapping[str, Any]
+    settings: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
     @property
@@ -58,25 +60,40 @@ def find_project(start: Path) -> Project:
     return _project(start, {})
 
 
-def _settings(folder: Path) -> Mapping[str, Any] | None:
+def _settings(folder: Path) -> Mapping[str, str] | None:
     path = folder / "pyproject.toml"
     try:
-        document = tomllib.loads(path.read_text())
-    except FileNotFoundError:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except tomllib.TOMLDecodeError as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # no UTF-8, or no TOML
         raise ConfigError(f"{path}: not TOML: {error}") from error
-    settings = document.get("tool", {}).get("mobuild")
-    return settings if isinstance(settings, dict) else None
+    tools = document.get("tool")
+    settings = tools.get("mobuild") if isinstance(tools, dict) else None
+    return None if settings is None else _checked(settings, path)
 
 
-def _project(root: Path, settings: Mapping[str, Any]) -> Project:
+def _checked(settings: Any, path: Path) -> Mapping[str, str]:
+    where = f"{path}: [tool.mobuild]"
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{where}: expected a table, found {settings!r}")
+    for key, value in settings.items():
+        if key not in _SETTINGS:
+            raise ConfigError(f"{where}: unknown key {key!r}.{did_you_mean(key, _SETTINGS)}", f"Keys: {_LISTED}")
+        if not isinstance(value, str):
+            raise ConfigError(f"{where} {key}: expected text, found {value!r}")
+    return settings
+
+
+def _project(root: Path, settings: Mapping[str, str]) -> Project:
     recipes = root / "recipes"
     conf, notes = _conf(root, settings)
     return Project(root, conf, recipes if recipes.is_dir() else None, settings, notes)
 
 
-def _conf(root: Path, settings: Mapping[str, Any]) -> tuple[Path | None, tuple[str, ...]]:
+def _conf(root: Path, settings: Mapping[str, str]) -> tuple[Path | None, tuple[str, ...]]:
     if named := settings.get("conf"):
         if not (root / named).is_dir():
             raise ConfigError(

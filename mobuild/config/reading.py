@@ -29,8 +29,11 @@ def plain(config: DictConfig, key: str, where: str) -> dict[str, Any]:
     """`config[key]` as plain values, interpolations resolved.
 
     Raises:
-        ConfigError: an interpolation points nowhere, or a `???` was never filled.
+        ConfigError: no mapping, an interpolation points nowhere, or a `???` was never filled.
     """
+    if not isinstance(config[key], DictConfig):
+        found = "nothing" if config[key] is None else repr(config[key])
+        raise ConfigError(f"{where}: {key}: expected a mapping, found {found}")
     try:
         value = OmegaConf.to_container(config[key], resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:

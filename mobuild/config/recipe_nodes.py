@@ -8,12 +8,14 @@ own. Defaults reach the neighbours of their node as `${chain.<name>…}`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from mobuild import pins
 from mobuild.config.backend import REST, chosen_backend
@@ -22,10 +24,13 @@ from mobuild.config.overrides import ONNX_RECIPE
 from mobuild.config.project import Project
 from mobuild.config.reading import NODE, conf_file, conf_names, plain
 from mobuild.config.recipes import read_yaml, recipe_file
+from mobuild.config.settings import seconds
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.graph import NodeSpec
 from mobuild.hardware import Hardware
 
+_NAME = re.compile(r"[^\W.][^/\\.\0]*")
+_TAKEN = ("run",)  # run.json stands beside the artifacts
 _CHAIN_KEYS = ("precision", "shapes", "backend")
 _PLACING = ("kind", "needs", "in", "python", "timeout_seconds")
 
@@ -38,6 +43,7 @@ class RecipeNodes:
         file = recipe_file(project, choice)
         if choice == ONNX_RECIPE:
             # A model given on the command line is named after its file and lies where the user stands.
+            _check_model(app.model)
             self.recipe, self.root = Path(str(app.model)).stem, Path.cwd()
             self.folder, self.lock = self.root, project.root / "recipes" / f"{self.recipe}.lock"
         else:
@@ -47,6 +53,8 @@ class RecipeNodes:
         self._scopes: dict[str, DictConfig] = {}
         self._entries: dict[str, tuple[str, DictConfig]] = {}
         self._specs: dict[str, NodeSpec] = {}
+        if not isinstance(app.nodes, DictConfig):
+            raise ConfigError(f"recipe {self.recipe!r}: nodes is no mapping", "write nodes: {name: {kind: …}}")
         self._collect("", app.nodes)
 
     @property
@@ -64,10 +72,9 @@ class RecipeNodes:
             if chain and name in _CHAIN_KEYS:
                 continue
             where = f"{chain}.{name}".lstrip(".")
+            _check_name(name, f"recipe {self.recipe!r}, node {name!r}")
             if not isinstance(entry, DictConfig):
-                raise ConfigError(
-                    f"recipe {self.recipe!r}: nodes.{where} is no mapping", "write kind: … and its fields"
-                )
+                raise self._no_node(chain, name)
             if "kind" in entry or "_target_" in entry:
                 self._entries[where] = (chain, entry)
             elif chain:
@@ -76,6 +83,16 @@ class RecipeNodes:
                 )
             else:
                 self._collect(where, entry)
+
+    def _no_node(self, chain: str, name: str) -> ConfigError:
+        """An entry that is no mapping: a node without fields, or a field of a node that has no kind."""
+        if chain:
+            return ConfigError(
+                f"recipe {self.recipe!r}, node {chain!r}: has no kind, so {name!r} is read as a node of a chain",
+                f"write kind: … in it (kinds: {', '.join(self._kinds())}),\n"
+                "or begin the recipe with the standard chain: defaults: [/recipe/standard, _self_]",
+            )
+        return ConfigError(f"recipe {self.recipe!r}: nodes.{name} is no mapping", "write kind: … and its fields")
 
     def _scope(self, chain: DictConfig) -> DictConfig:
         """The root config with the chain's own precision, shapes and backend in place."""
@@ -119,8 +136,8 @@ class RecipeNodes:
             needs=self._needs(name, placing, node),
             folder=self.folder,
             root=self.root,
-            python=self._python(placing.get("python", scope.toolchain.python), node),
-            timeout_seconds=placing.get("timeout_seconds"),
+            python=self._python(placing.get("python", _serving(scope.toolchain, node.kind)), node, where),
+            timeout_seconds=seconds(placing.get("timeout_seconds"), f"{where}, field 'timeout_seconds'"),
         )
 
     def _needs(self, name: str, placing: Mapping[str, Any], node: Any) -> dict[str, str]:
@@ -128,7 +145,8 @@ class RecipeNodes:
 
         Files that a node's own parameters name become source nodes, called after the node and the role.
         """
-        roles = {**(placing.get("needs") or {}), **(placing.get("in") or {})}
+        where = f"recipe {self.recipe!r}, node {name!r}"
+        roles = {**_roles(placing, "needs", where), **_roles(placing, "in", where)}
         for role, uri in getattr(node, "sources", {}).items():
             roles[role] = f"{name}.{role}"
             self._entries[roles[role]] = ("", OmegaConf.create({"kind": "source", "uri": uri}))
@@ -137,24 +155,63 @@ class RecipeNodes:
 
     def _with_defaults(self, entry: DictConfig, where: str) -> DictConfig:
         kind = entry.get("kind")
-        if kind is None:
+        if kind is None and entry.get("_target_"):
             return entry
+        if kind is None:
+            raise ConfigError(f"{where}: has no kind", f"Kinds: {', '.join(self._kinds())}")
         file = conf_file(self.project, "node", str(kind))
         if file is None:
             known = self._kinds()
             raise ConfigError(
                 f"{where}: there is no kind {kind!r}.{did_you_mean(str(kind), known)}", f"Kinds: {', '.join(known)}"
             )
-        merged = OmegaConf.merge(read_yaml(file), entry)
+        if isinstance(entry.get("needs"), ListConfig):
+            _roles({"needs": list(entry.needs)}, "needs", where)
+        try:
+            merged = OmegaConf.merge(read_yaml(file), entry)
+        except OmegaConfBaseException as error:
+            text = str(error).partition("\n")[0]
+            raise ConfigError(f"{where}: does not fit the defaults of kind {kind!r}: {text}", str(file)) from error
         assert isinstance(merged, DictConfig)
+        if "needs" in entry and not entry.needs:
+            merged.needs = {}  # `needs: {}` takes the defaults away; merging would keep them
         return merged
 
     def _kinds(self) -> list[str]:
         return conf_names(self.project, "node")
 
-    def _python(self, configured: Any, node: Any) -> Path | None:
-        """The interpreter for a node; only isolated kinds (user code, builders) leave mobuild's own."""
+    def _python(self, configured: Any, node: Any, where: str) -> Path | None:
+        """The interpreter for a node; kinds that share a warm process stay with mobuild's own."""
         if not configured or not node.isolated:
             return None
-        path = Path(str(configured)).expanduser()
+        if not isinstance(configured, str):
+            raise ConfigError(
+                f"{where}: python: expected the path of an interpreter, found {configured!r}", "./venv/bin/python"
+            )
+        path = Path(configured).expanduser()
         return path if path.is_absolute() else self.project.root / path
+
+
+def _serving(toolchain: DictConfig, kind: str) -> Any:
+    """The interpreter that a toolchain has for nodes of `kind`, if it serves them."""
+    return None if kind in toolchain.stay else toolchain.python
+
+
+def _check_name(name: str, where: str) -> None:
+    """Names become file names, and a dot stands between a chain and its nodes."""
+    if not _NAME.fullmatch(name) or name in _TAKEN:
+        why = "is taken by run.json" if name in _TAKEN else "cannot be a file's name"
+        raise ConfigError(f"{where}: the name {why}", "begin with a letter; no '.', '/' or '\\'")
+
+
+def _roles(placing: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    roles = placing.get(key) or {}
+    if not isinstance(roles, Mapping) or not all(isinstance(need, (str, int, type(None))) for need in roles.values()):
+        raise ConfigError(f"{where}: {key}: expected role: node, found {roles!r}", f"{key}: {{model: onnx}}")
+    return roles
+
+
+def _check_model(model: Any) -> None:
+    """A path that ends in a file's name, since the recipe is named after it."""
+    if not isinstance(model, str) or not Path(model).stem or model.endswith((".", "/")):
+        raise ConfigError(f"model: expected the path of an ONNX file, found {model!r}", "model=det.onnx")

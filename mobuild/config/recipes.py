@@ -36,6 +36,8 @@ def store_groups(project: Project) -> None:
     ):
         for path in _files(folders):
             node = read_yaml(path)
+            if group != SHAPES_GROUP and not isinstance(node, DictConfig):
+                raise ConfigError(f"{path}: expected a mapping, found a list", "a recipe has keys: nodes: {…}")
             if group == SHAPES_GROUP:
                 node = OmegaConf.create({SHAPES_CHOICE: node})
             store.store(group=group, name=path.stem, node=node, package=package, provider="mobuild")

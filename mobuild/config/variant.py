@@ -2,7 +2,7 @@
 
 The hardware's name, then `+value` for each of the well-known axes that differs from the recipe's default,
 then eight digits for all other differences. What counts is the difference and not the words: an override
-that equals the default, or that no node of the targets reads, changes no name.
+that equals the default, or that no node of the recipe reads, changes no name. The targets make none either.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from mobuild.config.compose import compose_again
 from mobuild.config.recipes import SHAPES_GROUP
 from mobuild.errors import MobuildError
 from mobuild.fingerprint import canonical, digest_bytes, parameters
-from mobuild.graph import Graph
+from mobuild.graph import Catalogue
 
 _NAMED = ("precision", "backend", SHAPES_GROUP, "workspace", "toolchain")
 _PLACE = ("hardware", "recipe", "model")  # said by the folder names already
 _STEERING = ("target", "cache", "keep_going", "format", "executor", "project", "hydra", "constraints")
 
 
-def variant_name(
-    config: DictConfig, graph: Graph, overrides: Sequence[str], graph_of: Callable[[DictConfig], Graph]
-) -> str:
+def variant_name(config: DictConfig, overrides: Sequence[str], catalogue_of: Callable[[DictConfig], Catalogue]) -> str:
     """The folder name of a job's artifacts below `build/<recipe>/`.
 
-    `config` is the job's, with its `hydra` node; `graph_of` makes the graph of another composition.
+    `config` is the job's, with its `hydra` node; `catalogue_of` gives the nodes of a composition.
     """
     placing = [word for word in overrides if _group(word) in _PLACE]
     named = [word for word in overrides if _key(word) in _NAMED]
@@ -36,7 +34,7 @@ def variant_name(
     parts = [_choices(config).get("hardware", "cpu").replace("/", ".")]
     if named:
         parts += _named_values(config, compose_again(placing))
-    if others and (digits := _other_digits(config, graph, placing + named, others, graph_of)):
+    if others and (digits := _other_digits(config, placing + named, catalogue_of)):
         parts.append(digits)
     return "+".join(parts)
 
@@ -66,31 +64,23 @@ def _named_values(config: DictConfig, base: DictConfig) -> list[str]:
 
 
 def _other_digits(
-    config: DictConfig,
-    graph: Graph,
-    base_overrides: Sequence[str],
-    others: Sequence[str],
-    graph_of: Callable[[DictConfig], Graph],
+    config: DictConfig, base_overrides: Sequence[str], catalogue_of: Callable[[DictConfig], Catalogue]
 ) -> str:
-    """Eight digits of what the other overrides change in the nodes; empty when that is nothing."""
-    base = compose_again([*base_overrides, *(word for word in config.hydra.overrides.task if _key(word) == "target")])
-    try:
-        before = _description(graph_of(base))
-    except MobuildError:  # the recipe is whole only with these overrides
-        return digest_bytes(canonical(sorted(others)))[:8]
-    after = _description(graph)
+    """Eight digits of what the other overrides change in the recipe's nodes; empty when that is nothing."""
+    before = _description(catalogue_of(compose_again(base_overrides)))
+    after = _description(catalogue_of(config))
     changed = {name: text for name, text in after.items() if before.get(name) != text}
     return digest_bytes(canonical(changed))[:8] if changed else ""
 
 
-def _description(graph: Graph) -> dict[str, Any]:
-    """Every node with all that a recipe says of it."""
-    return {
-        name: [
-            spec.node.kind,
-            parameters(spec.node),
-            {role: [need.node, need.member] for role, need in graph.edges[name].items()},
-            str(spec.python or ""),
-        ]
-        for name, spec in graph.nodes.items()
-    }
+def _description(catalogue: Catalogue) -> dict[str, Any]:
+    """Every node with all that the recipe says of it; of one that cannot be made, why."""
+    described: dict[str, Any] = {}
+    for name in catalogue.names:
+        try:
+            spec = catalogue.spec(name)
+        except MobuildError as error:
+            described[name] = error.message
+            continue
+        described[name] = [spec.node.kind, parameters(spec.node), dict(spec.needs), str(spec.python or "")]
+    return described

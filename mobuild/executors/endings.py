@@ -24,12 +24,17 @@ def killed(node: str, number: int, peak_rss_mib: float | None, before: Memory, a
 def _sigkill(node: str, peak_rss_mib: float | None, before: Memory, after: Memory) -> NodeFailed:
     moved = after.oom_kills > before.oom_kills >= 0
     counter = "not kept here" if after.oom_kills < 0 else f"{before.oom_kills} → {after.oom_kills}"
-    verdict = "out of memory" if moved else "likely out of memory"
+    verdict = "out of memory" if moved else "likely out of memory" if after.oom_kills < 0 else "not for memory"
     return NodeFailed(
         f"node {node!r}: killed by SIGKILL, {verdict}{_peak(peak_rss_mib)}; "
         f"cgroup memory limit: {after.limit}; oom_kill: {counter}",
-        "give the container or the job more memory, or the node less work (a smaller batch or workspace)",
+        _KILLED_BY_OTHERS
+        if verdict == "not for memory"
+        else "give the container or the job more memory, or the node less work (a smaller batch or workspace)",
     )
+
+
+_KILLED_BY_OTHERS = "the kernel's counter did not move: a person, a scheduler or a memory watcher sent the signal"
 
 
 def timed_out(node: str, timeout_seconds: float) -> NodeFailed:

@@ -6,22 +6,14 @@ its output: status 0 without it is a failure.
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
-import signal
-import subprocess
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from mobuild.errors import ConfigError, NodeFailed, did_you_mean
+from mobuild import programs
+from mobuild.errors import ConfigError, NodeFailed
 from mobuild.node import Built
-
-_PLACEHOLDER = re.compile(r"\{(out|in\.[\w-]+)\}")
-_SHOWN_LINES = 10
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Command:
             raise ConfigError("cmd: expected a command, found none", "write cmd: python export.py {out}")
         if self.out not in ("", "folder") and not self.out.startswith("."):
             raise ConfigError(f"out: expected a file name ending such as '.onnx', or 'folder', found {self.out!r}")
-        _split(self.cmd)
+        programs.split(self.cmd)
 
     @property
     def suffix(self) -> str:
@@ -61,86 +53,19 @@ class Command:
 
     def files(self, project: Path) -> tuple[Path, ...]:
         """Files below `project` that `cmd` names, sorted: scripts and data whose change is a change."""
-        start, root = project / self.cwd, project.resolve()
-        named = {(start / word).resolve() for word in _split(self.cmd) if not _PLACEHOLDER.search(word)}
-        return tuple(sorted(path for path in named if path.is_file() and root in path.parents))
+        return programs.named_files(self.cmd, project, self.cwd)
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         if self.out == "folder":
             out.mkdir()
-        tail = _run(self._words(inputs, out), self.shell, Path.cwd() / self.cwd, self.env)
+        words = programs.words(self.cmd, inputs, out, self.shell)
+        tail = programs.run(words, Path.cwd() / self.cwd, self.env, self.shell)
         _assert_promised(out, self.out, self.cmd, tail)
         if self.out != ".onnx":
             return Built()
         from mobuild import onnxmodel
 
         return Built(onnx=onnxmodel.summary(out))
-
-    def _words(self, inputs: Mapping[str, Path], out: Path) -> list[str]:
-        paths = {f"in.{role}": str(path) for role, path in inputs.items()}
-        paths["out"] = str(out)
-
-        def place(found: re.Match[str]) -> str:
-            path = _known(paths, found.group(1))
-            return shlex.quote(path) if self.shell else path
-
-        parts = [self.cmd] if self.shell else _split(self.cmd)
-        return [_PLACEHOLDER.sub(place, part) for part in parts]
-
-
-def _split(cmd: str) -> list[str]:
-    try:
-        return shlex.split(cmd)
-    except ValueError as error:
-        raise ConfigError(f"cmd: {cmd!r} cannot be split into words: {error}") from error
-
-
-def _known(paths: Mapping[str, str], name: str) -> str:
-    if name not in paths:
-        raise ConfigError(
-            f"cmd: {{{name}}} is no input of this node.{did_you_mean(name, paths)}",
-            f"known: {', '.join('{' + each + '}' for each in sorted(paths))}; inputs are given by `needs`",
-        )
-    return paths[name]
-
-
-def _run(words: list[str], shell: bool, cwd: Path, env: Mapping[str, str]) -> list[str]:
-    """Run to the end, every line of output going to the log as it comes; the last lines.
-
-    Raises:
-        NodeFailed: the program cannot be started, or ends with another status than 0.
-    """
-    try:
-        process = subprocess.Popen(
-            words[0] if shell else words,
-            shell=shell,
-            cwd=cwd,
-            env={**os.environ, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-    except OSError as error:
-        missing = error.filename if error.filename is not None else words[0]
-        raise NodeFailed(f"{words[0]!r} cannot be started: {error.strerror} ({missing})") from error
-    with process:
-        assert process.stdout is not None
-        tail = _stream(process.stdout)
-    if process.returncode:
-        raise NodeFailed(f"{shlex.join(words)!r} {_ending(process.returncode)}", "\n".join(tail))
-    return tail
-
-
-def _stream(lines: Iterable[bytes]) -> list[str]:
-    tail: deque[str] = deque(maxlen=_SHOWN_LINES)
-    for line in lines:
-        os.write(1, line)
-        tail.append(line.decode(errors="replace").rstrip())
-    return list(tail)
-
-
-def _ending(status: int) -> str:
-    return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 
 def _assert_promised(out: Path, kind: str, cmd: str, tail: list[str]) -> None:

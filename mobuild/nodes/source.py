@@ -100,5 +100,5 @@ class Source:
         if expected and expected != found:
             raise SourceError(
                 f"source {self.shown!r}: expected {what} {expected}, found {found}",
-                "not the file that was pinned; if the new one is wanted, pin it with `mobuild lock`",
+                "not the pinned file; if the new one is wanted, write its sha256 in the recipe, or run `mobuild lock`",
             )

@@ -10,11 +10,11 @@ def graphs(model: Any) -> Iterator[Any]:
     """The main graph, then every subgraph, outer before inner."""
     waiting = [model.graph]
     for function in model.functions:
-        waiting += _subgraphs(function.node)
+        waiting += subgraphs(function.node)
     while waiting:
         graph = waiting.pop(0)
         yield graph
-        waiting += _subgraphs(graph.node)
+        waiting += subgraphs(graph.node)
 
 
 def nodes(model: Any) -> Iterator[Any]:
@@ -38,7 +38,8 @@ def tensors(model: Any) -> Iterator[Any]:
             yield from attribute.tensors
 
 
-def _subgraphs(owners: Any) -> list[Any]:
+def subgraphs(owners: Any) -> list[Any]:
+    """The graphs in the attributes of nodes, not those inside them."""
     found = []
     for node in owners:
         for attribute in node.attribute:
@@ -46,3 +47,12 @@ def _subgraphs(owners: Any) -> list[Any]:
                 found.append(attribute.g)
             found += attribute.graphs
     return found
+
+
+def captured(owners: Any) -> Iterator[str]:
+    """Names that the subgraphs of nodes use, from outside or their own; subgraphs inside them included."""
+    for graph in subgraphs(owners):
+        for node in graph.node:
+            yield from node.input
+        yield from (each.name for each in graph.output)
+        yield from captured(graph.node)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mobuild.errors import StoreError
 from mobuild.gates import Verdict
 from mobuild.job import Job
 from mobuild.results import Result, Run
@@ -50,16 +52,41 @@ def materialise(run: Run, store: Store, name: str) -> list[Placed]:
     """Put the finished targets, their sidecars and a run.json into every job's folder."""
     placed: list[Placed] = []
     for number, job in enumerate(run.plan.jobs):
-        folder = variant_folder(job)
-        folder.mkdir(parents=True, exist_ok=True)
-        for target in job.graph.targets:
-            result = run.of(number, target)
-            if result.is_done and result.record:
-                placed.append(_place(number, job, target, result, store))
-            else:
-                _withdraw(folder, target)
-        _write(folder / "run.json", run_document(run, number, name))
+        with _explained(job):
+            placed += _materialise_job(run, number, store, name)
     return placed
+
+
+def _materialise_job(run: Run, number: int, store: Store, name: str) -> Iterator[Placed]:
+    job = run.plan.jobs[number]
+    folder = variant_folder(job)
+    folder.mkdir(parents=True, exist_ok=True)
+    for target in job.graph.targets:
+        result = run.of(number, target)
+        if result.is_done and result.record:
+            yield _place(number, job, target, result, store)
+        elif source := result.step.source:
+            yield Placed(number, target, source.main, source.size_bytes)
+        else:
+            _withdraw(folder, target)
+    _write(folder / "run.json", run_document(run, number, name))
+
+
+@contextmanager
+def _explained(job: Job) -> Iterator[None]:
+    """Turn the system's refusal to write below build/ into an error with the place.
+
+    Raises:
+        StoreError: disk full, read-only, or something is in the way.
+    """
+    try:
+        yield
+    except OSError as error:
+        place, reason = error.filename or variant_folder(job), error.strerror or str(error)
+        raise StoreError(
+            f"'{place}': cannot be written: {reason}",
+            f"make room for {job.settings.build}; what was built is in the cache, and the next run only copies it",
+        ) from error
 
 
 def _place(number: int, job: Job, target: str, result: Result, store: Store) -> Placed:

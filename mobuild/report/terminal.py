@@ -54,6 +54,9 @@ class Lines:
     def started(self, step: Step) -> None:
         print(f"build   {label(self.plan, step)}: {'; '.join(step.reasons)}", file=sys.stderr)
 
+    def waiting(self, step: Step) -> None:
+        print(f"wait    {label(self.plan, step)}: another process builds it", file=sys.stderr)
+
     def finished(self, result: Result) -> None:
         if result.state == "fresh" and not result.seconds:
             return
@@ -67,30 +70,37 @@ class Table:
         self.plan = plan
         self.view: Live | None = None
         self.begun: dict[str, float] = {}
+        self.elsewhere: set[str] = set()
         self.results: dict[str, Result] = {}
 
     def started(self, step: Step) -> None:
         self.begun[step.identity] = time.monotonic()
+
+    def waiting(self, step: Step) -> None:
+        self.elsewhere.add(step.identity)
 
     def finished(self, result: Result) -> None:
         self.results[result.step.identity] = result
 
     def render(self) -> Any:
         from rich.table import Table as RichTable
+        from rich.text import Text
 
         table = RichTable(box=None, pad_edge=False)
         for heading in ("state", "node", "seconds", "why"):
             table.add_column(heading)
         for identity, step in self.plan.steps.items():
             state, seconds = self._state(identity, step)
-            table.add_row(state, label(self.plan, step), seconds, step.reasons[0] if step.reasons else "")
+            cells = (state, label(self.plan, step), seconds, step.reasons[0] if step.reasons else "")
+            table.add_row(*map(Text, cells))  # as text: square brackets are no markup here
         return table
 
     def _state(self, identity: str, step: Step) -> tuple[str, str]:
         if result := self.results.get(identity):
             return result.state, f"{result.seconds:.1f}" if result.seconds else ""
         if begun := self.begun.get(identity):
-            return "building", f"{time.monotonic() - begun:.1f}"
+            word = "waiting for another process" if identity in self.elsewhere else "building"
+            return word, f"{time.monotonic() - begun:.1f}"
         return step.state, ""
 
 
@@ -100,6 +110,8 @@ def summary(run: Run, name: str, healed: Sequence[str], on_error: Callable[[Mobu
         warning(text)
     for result in run.results.values():
         if result.error:
+            if len(run.plan.jobs) > 1:  # several nodes may have this name
+                result.error.message = f"{label(run.plan, result.step)}: {result.error.message}"
             on_error(result.error)
     for miss in run.misses():
         on_error(miss)

@@ -11,7 +11,7 @@ import os
 import platform
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,12 +69,16 @@ class Store:
             warnings,
         )
 
-    def lock(self, key: Key, called_off: threading.Event = locks.NEVER) -> AbstractContextManager[None]:
+    def lock(
+        self, key: Key, called_off: threading.Event = locks.NEVER, on_wait: Callable[[], None] = lambda: None
+    ) -> AbstractContextManager[None]:
         """Hold the lock of `key`; waits while another thread or process works on it, until `called_off`.
-        Not re-entrant."""
+
+        Calls `on_wait` when there is something to wait for. Not re-entrant.
+        """
         if not self.writable:
             raise StoreError(f"cache '{self.root}': is read-only, nothing can be built into it", ELSEWHERE)
-        return locks.held(self.local / "locks" / key, called_off)
+        return locks.held(self.local / "locks" / key, called_off, on_wait)
 
     def staging(self) -> Path:
         """A new empty folder, for this user only, on the file system of the objects."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,17 +25,21 @@ NEVER = threading.Event()
 
 
 @contextmanager
-def held(path: Path, called_off: threading.Event = NEVER) -> Iterator[None]:
+def held(path: Path, called_off: threading.Event = NEVER, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the lock at `path`, waiting for as long as another thread or process holds it.
 
-    Not re-entrant: the same thread would wait for itself.
+    `on_wait` is called once when there is something to wait for. Not re-entrant: the same thread would wait
+    for itself.
 
     Raises:
         StoreError: the lock file cannot be made, the file system knows no locks, or the wait was called off.
     """
     descriptor = _open(path)
     try:
-        while not _is_taken(descriptor, path):
+        is_taken = _is_taken(descriptor, path)
+        if not is_taken:
+            on_wait()
+        while not (is_taken or _is_taken(descriptor, path)):
             if called_off.wait(_ASK_SECONDS):
                 raise StoreError(f"cache: no longer waiting for the lock '{path}'")
         yield

@@ -77,7 +77,8 @@ def _notices(done: Run) -> list[str]:
     found: dict[str, None] = {}
     for number, job in enumerate(done.plan.jobs):
         for target in job.graph.targets:
-            backend = getattr(job.graph.nodes[target].node, "backend", None)
+            node = job.graph.nodes[target].node
+            backend = getattr(node, "backend", None) if node.kind == "build_engine" else None
             if backend and backend.notice and done.of(number, target).is_done:
                 found[f"{job.recipe}/{job.variant} {target}: {backend.notice}"] = None
     return list(found)
@@ -87,11 +88,12 @@ def _schedule(session: Session, plan: Plan, name: str) -> Run:
     settings = plan.jobs[0].settings
     executor = LocalExecutor()
     logs = session.store.local / "runs" / name
-    builder = Builder(session.store, session.planner, executor, logs, settings.strict, settings.timeout_seconds)
+    store, planner, strict, seconds = session.store, session.planner, settings.strict, settings.timeout_seconds
     try:
         with terminal.live(plan) as watcher:
+            builder = Builder(store, planner, executor, logs, strict, seconds, watcher.waiting)
             slots = settings.slots or default_slots()
-            return Scheduler(session.planner, builder, watcher, slots, settings.keep_going).run(plan)
+            return Scheduler(planner, builder, watcher, slots, settings.keep_going).run(plan)
     finally:
         executor.close()
 

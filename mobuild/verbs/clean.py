@@ -20,6 +20,6 @@ def clean(folder: Path) -> int:
     try:
         shutil.rmtree(folder)
     except OSError as error:
-        raise StoreError(f"{error.filename}: cannot be removed: {error.strerror}") from error
+        raise StoreError(f"{folder}: {error.filename} cannot be removed: {error.strerror}") from error
     print(f"removed {folder}; the cache still has every artifact")
     return 0

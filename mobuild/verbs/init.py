@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import keyword
 import re
+from collections.abc import Collection
+from importlib.util import find_spec
 from pathlib import Path
 
 from mobuild.errors import ConfigError
@@ -49,14 +52,23 @@ def load() -> torch.nn.Module:
 '''
 
 
-def init(root: Path, name: str) -> int:
+def init(root: Path, name: str, taken: Collection[str] = ()) -> int:
     """Write recipes/NAME.yaml and recipes/NAME.py.
 
+    `taken` are names of recipes that others build on.
+
     Raises:
-        ConfigError: the name is no Python name, or a file is there already.
+        ConfigError: the name is no Python name or taken, or a file is there already.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(f"init: {name!r} is no name for a recipe", "use small letters, digits and _")
+    if name in taken:
+        raise ConfigError(f"init: {name!r} is a recipe that mobuild ships", "choose another name")
+    if keyword.iskeyword(name) or find_spec(name):
+        raise ConfigError(
+            f"init: there is a Python module {name!r} already, which recipes/{name}.py would hide from your code",
+            f"choose another name, such as {name}_model",
+        )
     folder = root / "recipes"
     files = {f"{name}.yaml": _RECIPE.format(name=name), f"{name}.py": _MODULE.format(name=name)}
     for file in files:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.errors import NodeFailed
+from mobuild.graph import local_source
 from mobuild.job import Job
 from mobuild.planner import Step
+from mobuild.report import messages
 from mobuild.report.artifacts import variant_folder
 from mobuild.verbs.session import Session
 
@@ -30,16 +32,19 @@ def log(jobs: Sequence[Job]) -> int:
             path = _failed(last, target) or _built(session, step)
             if path is None:
                 raise NodeFailed(
-                    f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r} has no log", _hint(last, target)
+                    f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r} has no log", _hint(last, target, job)
                 )
-            sys.stdout.write(path.read_text(errors="replace"))
+            text = path.read_text(errors="replace")
+            if not text:
+                messages.note(f"{target!r} wrote nothing into its log")
+            sys.stdout.write(text)
     return 0
 
 
 def _last_run(job: Job) -> Mapping[str, Any]:
     try:
         nodes: Mapping[str, Any] = json.loads((variant_folder(job) / "run.json").read_text())["nodes"]
-    except FileNotFoundError:
+    except (OSError, ValueError, KeyError, TypeError):  # never run, or not ours any more: then the store knows
         return {}
     return nodes
 
@@ -56,8 +61,8 @@ def _built(session: Session, step: Step) -> Path | None:
     return session.store.objects.path(record.log)
 
 
-def _hint(last: Mapping[str, Any], target: str) -> str:
+def _hint(last: Mapping[str, Any], target: str, job: Job) -> str:
+    if local := local_source(job.graph.nodes[target]):
+        return f"it is a file of yours, used in place: {local}"
     failed = [name for name, node in last.items() if node["state"] == "failed"]
-    return (
-        f"'{failed[0]}' failed before it: mobuild log {failed[0]}" if failed else f"build it: mobuild target={target}"
-    )
+    return f"'{failed[0]}' failed before it: mobuild log {failed[0]}" if failed else f"build it: mobuild {job.words}"

@@ -87,7 +87,7 @@ def test_unknown_precision_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         BuildEngine(OnnxRuntime(), precision="fp8")
 
-    assert caught.value.message == "precision: expected one of fp32, found 'fp8'"
+    assert caught.value.message == "precision: expected one of fp32, fp16, bf16, int8, found 'fp8'."
 
 
 def test_missing_tensorrt_says_what_to_install_and_what_builds_here(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import engine_nets
 import pytest
+from onnx import TensorProto
 
 _CHILD = """
 import json, sys
@@ -17,14 +18,14 @@ from pathlib import Path
 from mobuild.backends.tensorrt_rtx import TensorRTRTX
 from mobuild.errors import NodeFailed
 try:
-    TensorRTRTX("8.9").build(Path(sys.argv[1]), json.loads(sys.argv[2]), "fp32", Path(sys.argv[3]))
+    TensorRTRTX(sys.argv[4]).build(Path(sys.argv[1]), json.loads(sys.argv[2]), "fp32", Path(sys.argv[3]))
 except NodeFailed as error:
     print("ANSWER" + json.dumps([error.message, error.hint]))
 """
 
 
-def refusal(model: Path, profiles: Any, out: Path) -> tuple[str, str]:
-    command = [sys.executable, "-c", _CHILD, str(model), json.dumps(profiles), str(out)]
+def refusal(model: Path, profiles: Any, out: Path, capability: str = "8.9") -> tuple[str, str]:
+    command = [sys.executable, "-c", _CHILD, str(model), json.dumps(profiles), str(out), capability]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     message, hint = json.loads(done.stdout.rpartition("ANSWER")[2])
     return message, hint
@@ -57,6 +58,17 @@ def test_refused_profile_comes_with_a_remedy(tmp_path: Path, profiles: Any, word
 
     assert words in message
     assert found == hint
+
+
+def test_bfloat16_for_turing_comes_with_a_remedy(tmp_path: Path) -> None:
+    model = engine_nets.linear(tmp_path / "m.onnx", dtype=TensorProto.BFLOAT16)
+
+    message, hint = refusal(model, [{"x": [[1, 16], [4, 16], [16, 16]]}], tmp_path / "out", "7.5")
+
+    assert "the model contains HW-specific datatypes: b16" in message
+    assert hint == (
+        "Turing has no bfloat16: precision=fp16, or a card of compute capability 8.0 or newer (hardware=l4)"
+    )
 
 
 def test_damaged_onnx_comes_with_a_remedy(tmp_path: Path) -> None:

@@ -73,6 +73,11 @@ class Normed(nn.Module):
         return self.layers(x)
 
 
+class Twice(Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.layer(x))
+
+
 class Deep(nn.Module):
     """Halves its input four times, so that small examples do not fit."""
 

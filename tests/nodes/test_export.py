@@ -66,6 +66,15 @@ def test_one_tensor_returned_twice_keeps_asked_names(tmp_path: Path, exporter: s
     assert [each["name"] for each in built.onnx["outputs"]] == ["a", "b", "c"]
 
 
+@BOTH
+@pytest.mark.parametrize(("given", "output"), [("x", "linear"), ("linear", "y"), ("x", "val_0")])
+def test_name_of_a_tensor_inside_may_be_asked(tmp_path: Path, exporter: str, given: str, output: str) -> None:
+    """The dynamo exporter calls the inner tensors after their operators: `linear`, `linear_1`."""
+    built = export(tmp_path / "m.onnx", "Twice", {given: ["batch", 4]}, outputs=[output], exporter=exporter)
+
+    assert [each["name"] for each in (*built.onnx["inputs"], *built.onnx["outputs"])] == [given, output]
+
+
 def test_wrong_number_of_output_names_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MobuildError) as caught:
         export(tmp_path / "m.onnx", "Three", {"x": ["batch", 4]}, outputs=["a"])

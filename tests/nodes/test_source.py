@@ -85,7 +85,7 @@ def test_other_content_than_pinned_shows_both(tmp_path: Path) -> None:
 
     assert str(caught.value) == (
         f"source 'file://{tmp_path}/w.pt': expected SHA-256 {'0' * 64}, found {SHA256}\n"
-        "  not the file that was pinned; if the new one is wanted, pin it with `mobuild lock`"
+        "  not the pinned file; if the new one is wanted, write its sha256 in the recipe, or run `mobuild lock`"
     )
 
 

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from mobuild import onnxmodel
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 from mobuild.node import Built, user_code
-from mobuild.nodes.export import checks, exporters, loading, proof, shapes
-from mobuild.onnxmodel.files import save_beside
+from mobuild.nodes.export import checks, exporters, loading, naming, proof, shapes
+from mobuild.onnxmodel.files import model_file, save_beside
 from mobuild.onnxmodel.summary import write_ranges
 
 
@@ -56,6 +56,9 @@ class Export:
             )
         if not isinstance(self.opset, int) or isinstance(self.opset, bool):
             raise ConfigError(f"opset: expected a whole number, found {self.opset!r}")
+        for name in ("absolute_tolerance", "relative_tolerance"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name}: expected 0 or more, found {getattr(self, name)}")
 
     @property
     def suffix(self) -> str:
@@ -113,8 +116,9 @@ class Export:
         arguments = [torch.from_numpy(array.copy()) for array in found[0].feeds.values()]
         exporters.export(self.exporter, module, arguments, file, options)
         model = onnxmodel.load(file, external_data=False)
+        naming.replace_stand_ins(model)
         checks.assert_as_asked(model, asked, list(outputs), self.droppable, self.opset, self.exporter)
-        checks.assert_valid(file)
         onnxmodel.strip(model)
         write_ranges(model, {each.name: each.limits for each in asked if each.limits})
         save_beside(model, file, out)
+        checks.assert_valid(model_file(out))

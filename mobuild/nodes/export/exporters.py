@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.errors import NodeFailed
+from mobuild.nodes.export import naming
 from mobuild.nodes.export.frames import causes, decolour, is_users, place, user_line, words
 from mobuild.nodes.export.shapes import Input
 from mobuild.onnxmodel.files import EXTERNAL_BYTES
@@ -52,8 +53,8 @@ def dynamo_options(
     shapes = tuple({i: axis for i, axis in enumerate(each.shape) if isinstance(axis, str)} for each in inputs)
     return {
         "dynamo": True,
-        "input_names": [each.name for each in inputs],
-        "output_names": list(outputs),
+        "input_names": naming.stand_ins([each.name for each in inputs]),
+        "output_names": naming.stand_ins(outputs),
         "opset_version": opset,
         "dynamic_shapes": shapes,
         "external_data": _weight_bytes(module) > EXTERNAL_BYTES,

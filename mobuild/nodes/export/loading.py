@@ -29,7 +29,7 @@ def load(reference: str, inputs: Mapping[str, Path]) -> Any:
     arguments = [inputs["weights"]] if "weights" in inputs else []
     try:
         module = function(*arguments)
-    except MobuildError:
+    except (MobuildError, ImportError):  # a missing package is explained by the worker, which knows the interpreter
         raise
     except Exception as error:
         raise _explained(reference, inputs, error) from error
@@ -45,7 +45,9 @@ def _explained(reference: str, inputs: Mapping[str, Path], error: Exception) -> 
     at = f" at {user_line(error)}" if user_line(error) else ""
     text = plain(str(error))
     if _MISMATCH not in text:
-        return NodeFailed(f"loader {reference!r} raises{at}: {words(error)}")
+        weights = inputs.get("weights")
+        hint = f"it was given {weights.name!r} of {weights.stat().st_size} bytes" if weights else ""
+        return NodeFailed(f"loader {reference!r} raises{at}: {words(error)}", hint)
     network, *rest = text.split(_MISMATCH, 1)[1].splitlines()
     problems = [line.strip()[:300] for line in rest if line.strip()]
     more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []

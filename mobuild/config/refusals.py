@@ -1,0 +1,87 @@
+"""What Hydra and OmegaConf refuse, in mobuild's words: the thing, the place, the fix.
+
+Hydra prints its own errors with its search path and an environment variable to set; users of mobuild need
+neither. What is no refusal but a fault passes as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from mobuild.config.catalogue import INTERNAL
+from mobuild.config.project import GROUPS, shipped
+from mobuild.config.recipes import SHAPES_GROUP, read_yaml
+from mobuild.config.settings import known_keys
+from mobuild.errors import ConfigError, MobuildError, did_you_mean
+from mobuild.faults import unforeseen
+
+_GROUP_NAMES = {SHAPES_GROUP: "shapes"}
+
+
+def explained(error: Exception) -> MobuildError:
+    """`error` of a composition as one of mobuild's own."""
+    if isinstance(error, MobuildError):
+        return error
+    if isinstance(error, OverrideParseException):
+        return _unreadable(error.override)
+    if isinstance(error, MissingConfigException) or "Could not load '" in str(error):
+        return _no_choice(str(error), getattr(error, "options", None) or ())
+    if found := re.match(r"Could not override '([^']*)'", str(error)):
+        return _no_key(found[1])
+    if isinstance(error, ValueError) and "Config group override" in str(error):
+        return ConfigError(
+            "a group takes the name of one of its files, not null, a number or a truth value",
+            f"groups: {', '.join(GROUPS)}; mobuild list shows their files",
+        )
+    if isinstance(error, (HydraException, OmegaConfBaseException)):
+        return ConfigError(_short(error))
+    return unforeseen(error, "composing the configuration")
+
+
+def _unreadable(override: str) -> ConfigError:
+    override = override.removeprefix("++")
+    key, _, value = override.partition("=")
+    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+    return ConfigError(
+        f"{override}: cannot be read: a bracket or a quote is left open, or a character must be quoted",
+        f"spaces, brackets, letters outside a-z are quoted twice, for the shell and for mobuild: \"{key}='{quoted}'\"",
+    )
+
+
+def _no_choice(text: str, options: Iterable[str]) -> ConfigError:
+    """`Could not find 'recipe/none'`, or `In 'recipe/det': Could not load 'recipe/standrad'.`"""
+    found = re.search(r"Could not (?:find|load) '([^']*)'", text)
+    if found is None:
+        return ConfigError(" ".join(text.partition("\n\n")[0].split()))
+    group, _, name = found[1].rpartition("/")
+    group = _GROUP_NAMES.get(group, group)
+    known = [option for option in options if not (group == "recipe" and option in INTERNAL)]
+    place = re.match(r"In 'recipe/([^']*)'", text)
+    where = f"recipe {place[1]!r}: " if place else ""
+    return ConfigError(
+        f"{where}there is no {group} {name!r}.{did_you_mean(name, [*known, *INTERNAL])}",
+        f"{group}: {', '.join(known)}" if known else "mobuild list shows what there is",
+    )
+
+
+def _no_key(key: str) -> ConfigError:
+    primary = read_yaml(shipped("conf") / "mobuild.yaml")
+    assert isinstance(primary, DictConfig)
+    parent, _, last = key.rpartition(".")
+    siblings = OmegaConf.select(primary, parent) if parent else known_keys()
+    known = sorted(str(name) for name in siblings or ())
+    return ConfigError(
+        f"there is no key {key!r}.{did_you_mean(last, known)}",
+        f"Keys{f' of {parent}' if parent else ''}: {', '.join(known)}" if known else "mobuild --cfg job shows all keys",
+    )
+
+
+def _short(error: BaseException) -> str:
+    """The first lines of an error and of its cause, without advice that is about Hydra."""
+    lines = [str(one).strip().partition("\n")[0] for one in (error, error.__cause__) if one and str(one).strip()]
+    return "; ".join(dict.fromkeys(lines)) or type(error).__name__

@@ -1,0 +1,150 @@
+"""What stands at the top of a composed config and is no node: checked once, at the edge.
+
+A key that nobody reads is nearly always a slip of the pen (`precison: fp16`), and a slip that passes in
+silence builds the wrong thing. Keys of the user's own are fine as long as something refers to them
+(`width: 640`, then `${width}`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from mobuild.config.project import GROUPS, Project, shipped
+from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, read_yaml
+from mobuild.errors import ConfigError, did_you_mean
+from mobuild.job import Settings
+
+FORMATS = ("text", "json")
+
+
+def read_settings(app: DictConfig, project: Project) -> Settings:
+    """What steers a run.
+
+    Raises:
+        ConfigError: a value of another type than the key has; names the key.
+    """
+    return Settings(
+        cache=project.cache(_text_or_none(app, "cache.dir")),
+        build=project.build,
+        project=project.root,
+        strict=_flag(app, "cache.strict"),
+        keep_going=_flag(app, "keep_going"),
+        format=_format(app),
+        slots=_slots(app),
+        timeout_seconds=seconds(OmegaConf.select(app, "executor.timeout_seconds"), "executor.timeout_seconds"),
+    )
+
+
+def targets(app: DictConfig) -> list[str]:
+    """The names in `target`.
+
+    Raises:
+        ConfigError: neither a name nor a list of names.
+    """
+    value = app.target
+    names = list(value) if isinstance(value, ListConfig) else [value]
+    if not names or not all(isinstance(name, (str, int)) and name != "" for name in names):
+        raise ConfigError(
+            f"target: expected a node's name or a list of names, found {_shown(value)}",
+            "target=engine, or target=[onnx,engine]",
+        )
+    return [str(name) for name in names]
+
+
+def builders(app: DictConfig) -> list[str]:
+    """The backends that `backend: auto` may choose.
+
+    Raises:
+        ConfigError: no list of names.
+    """
+    value = app.builders
+    if not isinstance(value, ListConfig) or not all(isinstance(name, str) for name in value):
+        raise ConfigError(
+            f"builders: expected a list of backends, found {_shown(value)}", "builders=[tensorrt_rtx,onnxruntime]"
+        )
+    return list(value)
+
+
+def seconds(value: Any, where: str) -> float | None:
+    """A time limit; none for null.
+
+    Raises:
+        ConfigError: no number above 0.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise ConfigError(f"{where}: expected a number of seconds above 0, or null, found {_shown(value)}")
+    return float(value)
+
+
+def refuse_unknown_keys(app: DictConfig, project: Project, where: str) -> None:
+    """Refuse keys at the top that mobuild does not know and nothing refers to.
+
+    Raises:
+        ConfigError: names the first, with the nearest known one.
+    """
+    known = known_keys()
+    unknown = [str(key) for key in app if str(key) not in known | {SHAPES_CHOICE, SHAPES_GROUP}]
+    if not unknown:
+        return
+    texts = [OmegaConf.to_yaml(app), *_own_files(project)]
+    for key in unknown:
+        if not any(re.search(r"\$\{" + re.escape(key) + r"\b", text) for text in texts):
+            raise ConfigError(
+                f"{where}: unknown key {key!r}.{did_you_mean(key, known)}",
+                f"Keys: {', '.join(sorted(known))}\nA key of your own is one that something refers to: ${{{key}}}",
+            )
+
+
+def known_keys() -> set[str]:
+    """What may stand at the top of a config."""
+    primary = read_yaml(shipped("conf") / "mobuild.yaml")
+    assert isinstance(primary, DictConfig)
+    own = {str(key) for key in primary} - {"defaults", "hydra"}
+    return own | set(GROUPS) - {"node"} | {"recipe"}
+
+
+def _own_files(project: Project) -> Iterator[str]:
+    for path in sorted(project.conf.rglob("*.yaml")) if project.conf else ():
+        yield path.read_text(errors="replace")
+
+
+def _flag(app: DictConfig, key: str) -> bool:
+    value = OmegaConf.select(app, key)
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}: expected true or false, found {_shown(value)}")
+    return value
+
+
+def _format(app: DictConfig) -> str:
+    if app.format not in FORMATS:
+        raise ConfigError(
+            f"format: expected one of {', '.join(FORMATS)}, found {_shown(app.format)}."
+            f"{did_you_mean(str(app.format), FORMATS)}"
+        )
+    return str(app.format)
+
+
+def _slots(app: DictConfig) -> int | None:
+    value = OmegaConf.select(app, "executor.slots")
+    if value is not None and (type(value) is not int or value < 1):
+        raise ConfigError(f"executor.slots: expected a whole number from 1, or null, found {_shown(value)}")
+    return value
+
+
+def _text_or_none(app: DictConfig, key: str) -> str | None:
+    value = OmegaConf.select(app, key)
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{key}: expected a path or null, found {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    if OmegaConf.is_config(value):
+        value = OmegaConf.to_container(value)
+    return "nothing" if value is None else repr(value)

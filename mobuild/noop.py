@@ -1,0 +1,121 @@
+"""The answer to a command line that has nothing to do, repeated while the world has not changed.
+
+A full run that found every step fresh leaves its output in `build/.answers/`, together with its *witnesses*:
+stat tokens of every file and folder that it looked at (absent ones too), and the variables that it read. The
+next run of the same words compares them and, when all are equal, says the same again, without Hydra. Any
+doubt takes the full path. Imports nothing but `os`, `sys` and `xxhash`, which is most of what it saves.
+"""
+
+# ruff: noqa: PTH103, PTH105, PTH109, PTH110, PTH116, PTH118, PTH120
+# (pathlib costs more than the rest of this module)
+
+from __future__ import annotations
+
+import os
+import sys
+
+FOLDER = ".answers"
+_HEAD = "mobuild answers 1"
+_ABSENT = "-"
+
+
+def replay(argv: list[str]) -> int | None:
+    """Print the answer to `argv` again and return its status; None when the full path must be taken."""
+    path = _find(os.getcwd(), _name(argv))
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8") as stream:
+            lines = stream.read().split("\n")
+        if lines[0] != _HEAD or lines[-1] != "end":
+            return None
+        said = [line for line in lines[1:-1] if not _is_witness(line)]
+        if len(said) + sum(map(_holds, lines[1:-1])) != len(lines) - 2:
+            return None
+    except (OSError, ValueError, IndexError):
+        return None
+    for line in said:
+        print(line[2:], file=sys.stdout if line[0] == "o" else sys.stderr)
+    return 0
+
+
+def save(
+    argv: list[str], folder: str, paths: list[str], variables: list[str], output: list[tuple[str, str]], since_ns: int
+) -> bool:
+    """Keep an answer below `folder`; False when it could not be trusted later.
+
+    `output` are ("o" or "e", line); `since_ns` is the time at which the run began: whatever changed after it
+    may have changed after it was read.
+    """
+    lines = [f"v\t{_variable(name)}\t{name}" for name in sorted(set(variables))]
+    for path in sorted(set(paths)):
+        token, changed_ns = _token(path)
+        if changed_ns >= since_ns - _margin_ns(changed_ns):
+            return False
+        lines.append(f"s\t{token}\t{path}")
+    lines += [f"{channel}\t{line}" for channel, line in output]
+    text = "\n".join([_HEAD, *lines, "end"])
+    if text.count("\n") != len(lines) + 1:  # a path or line with a line break in it
+        return False
+    target = os.path.join(folder, FOLDER, _name(argv))
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    partial = f"{target}.{os.getpid()}"
+    with open(partial, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.replace(partial, target)
+    return True
+
+
+def _name(argv: list[str]) -> str:
+    """The file name of the answer to these words, here, under this interpreter."""
+    import xxhash
+
+    words = [os.getcwd(), sys.executable, *argv, "", *sys.path]
+    return xxhash.xxh3_128_hexdigest("\0".join(words).encode("utf-8", "surrogateescape"))
+
+
+def _find(start: str, name: str) -> str | None:
+    """The answer below the `build/` of this folder or of one above it."""
+    folder = start
+    while True:
+        path = f"{folder.rstrip('/')}/build/{FOLDER}/{name}"
+        if os.path.exists(path):
+            return path
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+
+
+def _is_witness(line: str) -> bool:
+    return line[:2] in ("s\t", "v\t")
+
+
+def _holds(line: str) -> bool:
+    if not _is_witness(line):
+        return False
+    kind, token, subject = line.split("\t", 2)
+    return token == (_token(subject)[0] if kind == "s" else _variable(subject))
+
+
+def _token(path: str) -> tuple[str, int]:
+    """(stat token, nanoseconds of the last change); an absent path has one too."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return _ABSENT, 0
+    token = f"{seen.st_dev}:{seen.st_ino}:{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ctime_ns}"
+    return token, max(seen.st_ctime_ns, seen.st_mtime_ns)
+
+
+def _margin_ns(changed_ns: int) -> int:
+    """How coarse the file system's clock may be: two seconds where it shows whole seconds only."""
+    return 2_000_000_000 if changed_ns and changed_ns % 1_000_000_000 == 0 else 100_000_000
+
+
+def _variable(name: str) -> str:
+    """A variable as its digest, since its value may be a secret."""
+    import xxhash
+
+    value = os.environ.get(name)
+    return _ABSENT if value is None else xxhash.xxh3_128_hexdigest(value.encode("utf-8", "surrogateescape"))

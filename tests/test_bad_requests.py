@@ -1,0 +1,170 @@
+"""Command lines that cannot be understood: status 2, and a message that names the word and the fix."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.projects import Project, toy_project
+
+NODE = "recipe 'toy', node"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return toy_project(tmp_path_factory.mktemp("toy"))
+
+
+KEYS = "backend, builders, cache, constraints, executor, format, hardware, keep_going, model, nodes, precision, "
+NOT_UNDERSTOOD = {
+    "keep_going=maybe": "keep_going: expected true or false, found 'maybe'",
+    "cache.strict=1": "cache.strict: expected true or false, found 1",
+    "cache.dir=5": "cache.dir: expected a path or null, found 5",
+    "executor.slots=0": "executor.slots: expected a whole number from 1, or null, found 0",
+    "executor.timeout_seconds=soon": (
+        "executor.timeout_seconds: expected a number of seconds above 0, or null, found 'soon'"
+    ),
+    "format=jsn": "format: expected one of text, json, found 'jsn'. Did you mean 'json'?",
+    "builders=onnxruntime": (
+        "builders: expected a list of backends, found 'onnxruntime'\n  builders=[tensorrt_rtx,onnxruntime]"
+    ),
+    "target=[]": (
+        "target: expected a node's name or a list of names, found []\n  target=engine, or target=[onnx,engine]"
+    ),
+    "target=null": (
+        "target: expected a node's name or a list of names, found nothing\n  target=engine, or target=[onnx,engine]"
+    ),
+    "constraints=null": "recipe 'toy': constraints: expected a mapping, found nothing",
+    "nodes=null": "recipe 'toy': nodes is no mapping\n  write nodes: {name: {kind: …}}",
+    "nodes.onnx=null": "recipe 'toy': nodes.onnx is no mapping\n  write kind: … and its fields",
+    "nodes.onnx.model=null": f"{NODE} 'onnx', field 'model': expected text, found nothing",
+    "nodes.onnx.absolute_tolerance=nan": (
+        f"{NODE} 'onnx', field 'absolute_tolerance': expected a finite number, found nan"
+    ),
+    "nodes.onnx.outputs=y": f"{NODE} 'onnx', field 'outputs': expected a mapping or a list, found 'y'\n  write [y]",
+    "nodes.onnx.needs=[weights]": (
+        f"{NODE} 'onnx': needs: expected role: node, found ['weights']\n  needs: {{model: onnx}}"
+    ),
+    "nodes.onnx.timeout_seconds=soon": (
+        f"{NODE} 'onnx', field 'timeout_seconds': expected a number of seconds above 0, or null, found 'soon'"
+    ),
+    "nodes.onnx.python=3.11": (
+        f"{NODE} 'onnx': python: expected the path of an interpreter, found 3.11\n  ./venv/bin/python"
+    ),
+    "hardware=null": "a group takes the name of one of its files, not null, a number or a truth value",
+    "recipe=": "recipe=: expected a recipe's name\n  mobuild list shows them",
+    "recipe=toys": "there is no recipe 'toys'. Did you mean 'toy'?",
+    "model=": "model=: expected the path of an ONNX file\n  model=det.onnx",
+    "model=.": "model: expected the path of an ONNX file, found '.'\n  model=det.onnx",
+    "model=my file.onnx": (
+        "model=my file (1).onnx: cannot be read: a bracket or a quote is left open, or a character must be quoted"
+    ),
+    "cache.dri=x": "there is no key 'cache.dri'. Did you mean 'dir'?\n  Keys of cache: dir, strict",
+    "+wrkspace=1GiB": f"recipe 'toy': unknown key 'wrkspace'. Did you mean 'workspace'?\n  Keys: {KEYS}",
+}
+
+
+@pytest.mark.parametrize(("word", "message"), NOT_UNDERSTOOD.items(), ids=list(NOT_UNDERSTOOD))
+def test_a_value_that_is_not_understood_is_named(toy: Project, word: str, message: str) -> None:
+    done = toy.mobuild("plan", "target=engine", word.replace("my file", "my file (1)"), check=False)
+
+    assert (done.status, done.out) == (2, ""), done.err
+    assert len(done.errors) == 1
+    assert done.errors[0].startswith(message)
+    assert "HYDRA" not in done.err and "Traceback" not in done.err
+
+
+def test_a_model_beside_a_recipe_is_refused(toy: Project) -> None:
+    done = toy.mobuild("plan", "model=det.onnx", "recipe=toy", check=False)
+
+    assert done.status == 2
+    assert done.errors == ("model=det.onnx beside recipe=toy: a model stands for a recipe\n  drop one of them",)
+
+
+def test_two_targets_of_path_are_refused(toy: Project) -> None:
+    done = toy.mobuild("path", "engine", "target=onnx", check=False)
+
+    assert done.status == 2
+    assert done.errors == ("path engine beside target=…: which of them?\n  drop one of them",)
+
+
+def test_jobs_that_can_be_composed_run_beside_those_that_cannot(toy: Project) -> None:
+    done = toy.mobuild("plan", "-m", "target=onnx,nope", "hardware=cpu,bogus", check=False)
+
+    assert done.status == 2
+    assert sorted(message.splitlines()[0] for message in done.errors) == [
+        "recipe 'toy': there is no node 'nope' to build.",
+        "there is no hardware 'bogus'.",
+        "there is no hardware 'bogus'.",
+    ]
+    assert [line.split()[2] for line in done.out.splitlines()] == ["weights", "onnx"]
+
+
+def test_a_sweep_goes_over_lists_and_ranges(toy: Project) -> None:
+    done = toy.mobuild("plan", "-m", "target=onnx", "nodes.onnx.opset=range(17,20)")
+
+    assert sum(" onnx " in line for line in done.out.splitlines()) == 3
+
+
+@pytest.mark.parametrize("name", ["torch", "class"])
+def test_init_takes_no_name_that_would_hide_a_module(toy: Project, name: str) -> None:
+    done = toy.mobuild("init", name, check=False)
+
+    assert done.status == 2
+    assert done.errors == (
+        f"init: there is a Python module {name!r} already, which recipes/{name}.py would hide from your code\n"
+        f"  choose another name, such as {name}_model",
+    )
+
+
+def test_init_takes_no_name_that_other_recipes_build_on(toy: Project) -> None:
+    done = toy.mobuild("init", "standard", check=False)
+
+    assert done.errors == ("init: 'standard' is a recipe that mobuild ships\n  choose another name",)
+
+
+def test_overrides_of_a_verb_that_takes_none_are_refused(toy: Project) -> None:
+    done = toy.mobuild("clean", "recipe=toy", check=False)
+
+    assert done.status == 2
+    assert done.errors == ("clean: what is 'recipe=toy'?\n  mobuild clean takes no overrides",)
+
+
+SETTINGS = {
+    'recipie = "toy"': "unknown key 'recipie'. Did you mean 'recipe'?\n  Keys: recipe, conf",
+    "recipe = 5": "recipe: expected text, found 5",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), SETTINGS.items(), ids=list(SETTINGS))
+def test_a_wrong_setting_of_the_project_is_named(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.mobuild]\n{line}\n")
+
+    done = Project(tmp_path, tmp_path / "cache").mobuild("plan", check=False)
+
+    assert done.status == 2
+    (found,) = done.errors
+    assert found.startswith(f"{tmp_path}/pyproject.toml: [tool.mobuild]") and found.endswith(message)
+
+
+def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
+    line = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m mobuild plan"
+
+    done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: the current folder does not exist any more\n  cd to the project\n",
+    )
+
+
+def test_the_default_recipe_may_have_any_name(tmp_path: Path) -> None:
+    project = Project(tmp_path / "Projekt mit Lücke", tmp_path / "cache")
+    project.write("recipes/kleines Netz (1).yaml", "nodes: {c: {kind: command, cmd: 'cp README {out}'}}\n")
+
+    done = project.mobuild("plan", "target=c")
+
+    assert done.out == "stale    kleines Netz (1)/cpu c  never built\n"

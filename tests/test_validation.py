@@ -1,0 +1,164 @@
+"""Reference and validation through the command line: what re-runs, what is only compared, what fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.projects import Project, toy_project
+
+METRIC = '''\
+"""Is the sign of the first output the label?"""
+
+
+def accuracy(outputs, labels):
+    return {"accuracy": (outputs["y"][:, 0] > 0) == (labels > 0)}
+'''
+EVAL = '''\
+"""Counts how often the model at --model is positive."""
+import json, sys
+
+import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession(sys.argv[1])
+x = np.load("data/evaluation.npz")["x"]
+json.dump({"positive": float((session.run(None, {"x": x})[0] > 0).mean())}, open(sys.argv[2], "w"))
+'''
+CMD = f"{sys.executable} eval.py {{in.engine}} {{out}}/m.json"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The toy project with data, validated in INT8 on the CPU and by proxy in fp16 for l20."""
+    project = toy_project(tmp_path_factory.mktemp("toy"))
+    write_data(project, "calibration", seed=1, count=120)
+    write_data(project, "evaluation", seed=2, count=200)
+    project.write("recipes/metrics.py", METRIC)
+    project.edit(
+        "recipes/toy.yaml",
+        "shapes:",
+        "  calibration: {data: {npz: data/calibration.npz}}\n"
+        '  validation: {data: {npz: data/evaluation.npz}, metric: "metrics.py:accuracy"}\n'
+        "shapes:",
+    )
+    project.mobuild("target=validation", "precision=int8")
+    project.mobuild("target=validation", "precision=fp16", "hardware=l20")
+    return project
+
+
+def write_data(project: Project, name: str, seed: int, count: int) -> None:
+    import numpy as np
+
+    x = np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
+    (project.root / "data").mkdir(exist_ok=True)
+    np.savez(project.root / "data" / f"{name}.npz", x=x, label=np.sign(x[:, 0]))
+
+
+def report(project: Project, variant: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((project.root / "build" / "toy" / variant / "validation.json").read_text())
+    return document
+
+
+def test_int8_is_measured_on_the_device_and_its_stages_are_told_apart(built: Project) -> None:
+    found = report(built, "cpu+int8")
+
+    assert (found["device"], found["samples"], found["worst_stage"]) == ("real", 200, "quantized")
+    assert list(found["stages"]) == ["quantized", "engine"]
+    assert found["tensors"]["y"]["cosine_mean"] > 0.99
+    assert found["metrics"]["accuracy"]["paired"]["samples"] == 200
+
+
+def test_without_the_card_fp16_is_measured_by_proxy(built: Project) -> None:
+    found = report(built, "l20+fp16")
+
+    assert found["device"] == "proxy"
+    assert found["unseen"].startswith("every tensor in half precision was rounded to float16; ")
+    assert 0.9999 < found["tensors"]["y"]["cosine_mean"] < 1
+
+
+def test_other_evaluation_data_leaves_calibration_and_engine_fresh(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    write_data(project, "evaluation", seed=3, count=200)
+
+    ran = project.built("target=validation", "precision=int8", variant="cpu+int8")
+    write_data(project, "evaluation", seed=2, count=200)
+    again = project.built("target=validation", "precision=int8", variant="cpu+int8")
+
+    assert ran == {"reference", "validation"}
+    assert again == set()
+
+
+def test_another_metric_leaves_the_reference_fresh(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.edit("recipes/metrics.py", "labels > 0", "labels >= 0")
+
+    ran = project.built("target=validation", "precision=int8", variant="cpu+int8")
+
+    assert ran == {"validation"}
+
+
+def test_a_proxy_is_shared_by_all_cards(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.edit("recipes/toy.yaml", "[1, 4, 16]", "[1, 2, 8]")
+
+    ran = project.built("target=validation", "precision=fp16", "hardware=l4", variant="l4+fp16")
+
+    assert ran == {"engine"}
+
+
+def test_the_script_that_the_command_names_is_part_of_the_key(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.write("eval.py", EVAL)
+    project.edit("recipes/toy.yaml", "metric:", f'cmd: "{CMD}", metric:')
+
+    first = project.built("target=validation", "precision=int8", variant="cpu+int8")
+    project.edit("eval.py", "> 0", "> 0.5")
+    second = project.built("target=validation", "precision=int8", variant="cpu+int8")
+
+    assert first == second == {"reference", "validation"}
+    assert sorted(report(project, "cpu+int8")["metrics"]) == ["accuracy", "positive"]
+
+
+def test_the_script_judges_the_graph_where_the_card_is_missing(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.write("eval.py", EVAL)
+    project.edit("recipes/toy.yaml", "metric:", f'cmd: "{CMD}", metric:')
+
+    project.mobuild("target=validation", "precision=fp16", "hardware=l20")
+
+    positive = report(project, "l20+fp16")["metrics"]["positive"]
+    assert positive["value"] == pytest.approx(positive["reference"], abs=0.01)
+
+
+def test_a_script_that_fails_stops_the_run_and_resumes_once_mended(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.write("eval.py", "print('the set is not here')\nraise SystemExit(4)\n")
+    project.edit("recipes/toy.yaml", "metric:", f'cmd: "{CMD}", metric:')
+
+    failed = project.mobuild("target=validation", "precision=int8", check=False)
+    states = project.states("cpu+int8")
+    project.write("eval.py", EVAL)
+    ran = project.built("target=validation", "precision=int8", variant="cpu+int8")
+
+    assert failed.status == 1
+    assert "node 'reference': " in failed.err and "ended with status 4\n  the set is not here" in failed.err
+    assert (states["reference"], states["validation"]) == ("failed", "blocked")
+    assert ran == {"reference", "validation"}
+
+
+def test_a_validation_without_data_says_what_to_write(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.edit(
+        "recipes/toy.yaml", '  validation: {data: {npz: data/evaluation.npz}, metric: "metrics.py:accuracy"}\n', ""
+    )
+
+    done = project.mobuild("target=validation", check=False)
+
+    assert done.status == 2
+    assert "recipe 'toy', node 'validation': no evaluation data: expected `data` or `cmd`, found neither" in done.err
+    assert 'write in the recipe validation: {data: {npz: evaluation.npz}, metric: "file.py:function"}' in done.err
