@@ -44,14 +44,23 @@ def run(argv: list[str]) -> int:
 
         print(f"mobuild {mobuild.__version__}")
         return 0
+    from mobuild import noop
+
+    status = noop.replay(argv)
+    if status is not None:
+        return status
+    status, noop.recorder = 1, noop.Recorder(argv)
     try:
-        return _dispatch(argv)
+        status = _dispatch(argv)
+        return status
     except KeyboardInterrupt:
         print("interrupted; what was finished is kept, and the next run goes on from there", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
+    finally:
+        noop.recorder.end(status)
 
 
 def _dispatch(argv: list[str]) -> int:

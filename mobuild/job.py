@@ -24,6 +24,8 @@ class Settings:
     format: str
     slots: int | None
     timeout_seconds: float | None
+    witnesses: frozenset[str]  # what the configuration was read from, absent files too
+    variables: frozenset[str]  # environment variables that it read
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A full run that found every step fresh leaves its output in `build/.answers/`, together with its *witnesses*:
 stat tokens of every file and folder that it looked at (absent ones too), and the variables that it read. The
 next run of the same words compares them and, when all are equal, says the same again, without Hydra. Any
-doubt takes the full path. Imports nothing but `os`, `sys` and `xxhash`, which is most of what it saves.
+doubt takes the full path. Imports nothing but `os`, `sys`, `time` and `xxhash`, which is most of what it saves.
 """
 
 # ruff: noqa: PTH103, PTH105, PTH109, PTH110, PTH116, PTH118, PTH120
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 FOLDER = ".answers"
 _HEAD = "mobuild answers 1"
@@ -39,18 +40,72 @@ def replay(argv: list[str]) -> int | None:
     return 0
 
 
-def save(
-    argv: list[str], folder: str, paths: list[str], variables: list[str], output: list[tuple[str, str]], since_ns: int
+class Recorder:
+    """Hears what a full run says, and keeps it as an answer when the run found nothing to do."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self.argv, self.since_ns = argv, time.time_ns()
+        self._said: list[tuple[str, str]] = []
+        self._offer: tuple[str, list[str], list[str], list[str]] | None = None
+        self._streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = _Tee("o", sys.stdout, self._said), _Tee("e", sys.stderr, self._said)
+
+    def offer(self, folder: str, paths: list[str], own: list[str], variables: list[str]) -> None:
+        """The run found every step fresh. `own` are the files below build/ that it wrote itself."""
+        self._offer = folder, paths, own, variables
+
+    def end(self, status: int) -> None:
+        """Stop listening; keep the answer if there is one to trust."""
+        sys.stdout, sys.stderr = self._streams
+        if self._offer and status == 0:
+            _save(self.argv, *self._offer, _lines(self._said), self.since_ns)
+
+
+recorder: Recorder | None = None  # of the command line that runs now
+
+
+class _Tee:
+    """A stream that passes everything on and notes what was written."""
+
+    def __init__(self, channel: str, stream: object, said: list[tuple[str, str]]) -> None:
+        self._channel, self._stream, self._said = channel, stream, said
+
+    def write(self, text: str) -> int:
+        self._said.append((self._channel, text))
+        return self._stream.write(text)  # type: ignore[attr-defined, no-any-return]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
+def _lines(said: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """(channel, line) of what was written, in order of the lines' ends."""
+    open_lines = {"o": "", "e": ""}
+    lines: list[tuple[str, str]] = []
+    for channel, text in said:
+        *whole, open_lines[channel] = (open_lines[channel] + text).split("\n")
+        lines += [(channel, line) for line in whole]
+    return lines
+
+
+def _save(
+    argv: list[str],
+    folder: str,
+    paths: list[str],
+    own: list[str],
+    variables: list[str],
+    output: list[tuple[str, str]],
+    since_ns: int,
 ) -> bool:
     """Keep an answer below `folder`; False when it could not be trusted later.
 
     `output` are ("o" or "e", line); `since_ns` is the time at which the run began: whatever changed after it
-    may have changed after it was read.
+    may have changed after it was read, unless the run wrote it itself (`own`).
     """
     lines = [f"v\t{_variable(name)}\t{name}" for name in sorted(set(variables))]
-    for path in sorted(set(paths)):
+    for path in sorted({*paths, *own}):
         token, changed_ns = _token(path)
-        if changed_ns >= since_ns - _margin_ns(changed_ns):
+        if path not in own and changed_ns >= since_ns - _margin_ns(changed_ns):
             return False
         lines.append(f"s\t{token}\t{path}")
     lines += [f"{channel}\t{line}" for channel, line in output]

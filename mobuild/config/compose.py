@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from mobuild import launcher
 from mobuild.config.project import Project, shipped
+from mobuild.config.reading import watch_variables
 from mobuild.config.recipes import store_groups
 
 PRIMARY = "mobuild"
@@ -34,6 +35,7 @@ def prepare(project: Project) -> str:
     launcher.register()
     store_groups(project)
     OmegaConf.register_new_resolver("mobuild.scratch", _scratch, replace=True)
+    watch_variables()
     return str(shipped("conf"))
 
 

@@ -110,3 +110,21 @@ def _conf(root: Path, settings: Mapping[str, str]) -> tuple[Path | None, tuple[s
         f"{conf} has no folder of mobuild's groups ({', '.join(GROUPS)}) and is left alone; "
         'to use it, write [tool.mobuild] conf = "conf" in pyproject.toml',
     )
+
+
+def witnesses(project: Project) -> frozenset[str]:
+    """Every file and folder that says what the configuration is, and those that would if they were there."""
+    folders = [shipped("conf"), shipped("recipes"), project.root / "conf", project.root / "recipes"]
+    if project.conf:
+        folders.append(project.conf)
+    found = {str(path) for folder in folders for path in (folder, *folder.rglob("*")) if _is_read(path)}
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        found.update((str(folder / "recipes"), str(folder / "pyproject.toml"), str(folder / "conf")))
+        if folder == project.root:
+            break
+    return frozenset(found)
+
+
+def _is_read(path: Path) -> bool:
+    return path.suffix == ".yaml" or (path.is_dir() and path.name != "__pycache__") or not path.exists()

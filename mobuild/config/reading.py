@@ -7,6 +7,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from omegaconf.resolvers.oc import env
 
 from mobuild.config.project import Project, shipped
 from mobuild.errors import ConfigError
@@ -41,3 +42,22 @@ def plain(config: DictConfig, key: str, where: str) -> dict[str, Any]:
         raise ConfigError(f"{where}: {text}") from error
     assert isinstance(value, dict)
     return {str(name): item for name, item in value.items()}
+
+
+_READ: set[str] = set()
+_ALWAYS = ("MOBUILD_CACHE", "HOME", "PYTHONPATH", "HYDRA_FULL_ERROR")
+
+
+def watch_variables() -> None:
+    """Note which environment variables the configuration reads by `${oc.env:…}`."""
+
+    def read(name: str, *default: Any) -> Any:
+        _READ.add(name)
+        return env(name, *default)
+
+    OmegaConf.register_new_resolver("oc.env", read, replace=True)
+
+
+def variables_read() -> frozenset[str]:
+    """The variables that decided the configuration so far."""
+    return frozenset((*_ALWAYS, *_READ))

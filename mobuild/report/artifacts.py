@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -55,6 +55,15 @@ def materialise(run: Run, store: Store, name: str) -> list[Placed]:
         with _explained(job):
             placed += _materialise_job(run, number, store, name)
     return placed
+
+
+def written(run: Run, placed: Sequence[Placed]) -> list[Path]:
+    """Every file that `materialise` put below build/."""
+    found = [variant_folder(job) / "run.json" for job in run.plan.jobs]
+    for one in placed:
+        if run.of(one.job, one.node).record:
+            found += [one.path, one.path.with_name(f"{one.path.name}.json"), *one.path.rglob("*")]
+    return found
 
 
 def _materialise_job(run: Run, number: int, store: Store, name: str) -> Iterator[Placed]:

@@ -44,7 +44,7 @@ class Records:
         """
         if not self._writable:
             raise StoreError(f"cache '{self._root.parent}': is read-only, nothing can be published", ELSEWHERE)
-        path = self._path(record)
+        path = self.path(record)
         with explained(self._root.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._set_unreadable_aside(record.key)
@@ -53,7 +53,7 @@ class Records:
 
     def set_aside(self, record: Record) -> None:
         """Take a record whose object is lost or damaged out of the way; it is kept under another name."""
-        path = self._path(record)
+        path = self.path(record)
         try:
             is_there = self._read(path, record.key) == record
         except (Unreadable, FileNotFoundError):
@@ -62,7 +62,8 @@ class Records:
             with explained(self._root.parent):
                 _rename_aside(path)
 
-    def _path(self, record: Record) -> Path:
+    def path(self, record: Record) -> Path:
+        """Where the record lies."""
         return self._folder(record.key) / file_name(record.conditions)
 
     def _folder(self, key: Key) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from mobuild import noop, witnesses
 from mobuild.building import Builder
 from mobuild.errors import MobuildError
 from mobuild.executors.local import LocalExecutor
@@ -44,7 +45,21 @@ def run(
     for notice in _notices(done):
         messages.note(notice)
     terminal.summary(done, name, session.store.warnings, on_error)
+    if not refused:
+        _offer_answer(done, placed, session)
     return done, placed, refused
+
+
+def _offer_answer(done: Run, placed: Sequence[Placed], session: Session) -> None:
+    """Let the command line be answered without a plan next time, when there was nothing to do."""
+    is_idle = all(result.state == "fresh" and result.step.reasons == () for result in done.results.values())
+    if noop.recorder is None or not is_idle or done.status or session.store.warnings:
+        return
+    seen = witnesses.of_plan(done.plan, session.store, session.keys)
+    if witnesses.is_volatile(seen):
+        return
+    own = [str(path) for path in artifacts.written(done, placed)]
+    noop.recorder.offer(str(done.plan.jobs[0].settings.build), list(seen.paths), own, list(seen.variables))
 
 
 def _status(statuses: Sequence[int]) -> int:

@@ -1,0 +1,94 @@
+"""What a plan looked at: the files, folders and variables whose change could change the plan.
+
+`noop` compares them to repeat an answer without planning. Too many witnesses cost a little time, one too few
+a stale answer, so whole folders are named where the planner may have looked for something that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mobuild.keys import Keys
+from mobuild.planner import Plan, Step
+from mobuild.store import Condition, Record, Store
+
+_PACKAGE = Path(__file__).parent
+_DEVICES = ("/dev/nvidiactl", "/dev/nvidia0")  # whether an engine can run here decides real or proxy
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """Paths (absent ones too) and environment variables."""
+
+    paths: frozenset[str]
+    variables: frozenset[str]
+
+
+def of_plan(plan: Plan, store: Store, keys: Keys) -> Witnesses:
+    """The witnesses of a plan whose steps are all fresh, those of its configuration included."""
+    paths = {str(path) for path in _paths(plan, store, keys)}
+    variables = {one.name for step in plan.steps.values() for one in _conditions(step, "environment")}
+    for job in plan.jobs:
+        paths.update(job.settings.witnesses)
+        variables.update(job.settings.variables)
+    return Witnesses(frozenset(paths), frozenset(variables))
+
+
+def is_volatile(seen: Witnesses) -> bool:
+    """Whether the configuration asks for the time, so that no answer stays right."""
+    files = (Path(path) for path in seen.paths if path.endswith(".yaml"))
+    return any("${now:" in path.read_text(errors="replace") for path in files if path.is_file())
+
+
+def _paths(plan: Plan, store: Store, keys: Keys) -> Iterator[Path]:
+    yield from _tree(_PACKAGE)
+    yield store.root / "format"
+    yield from map(Path, _DEVICES)
+    for job in plan.jobs:
+        yield job.lock
+    for step in plan.steps.values():
+        yield from _of_step(step)
+        if step.record:
+            yield from _of_record(step.record, store)
+        environment = keys.environment(step.spec.python)
+        yield environment.python
+        yield from map(Path, environment.paths)
+
+
+def _of_step(step: Step) -> Iterator[Path]:
+    if step.source:
+        yield step.source.main
+        for path in step.source.files.values():
+            yield from (path, path.parent)
+        if step.source.is_folder:
+            yield from (path for path in step.source.main.rglob("*") if path.is_dir())
+    for way in step.ways:
+        yield from (way.spec.folder, way.spec.root)
+        for path in way.traits.files:
+            yield from (path, path.parent)
+    for kind in ("file", "folder", "module"):
+        yield from (step.spec.root / one.name for one in _conditions(step, kind))
+
+
+def _of_record(record: Record, store: Store) -> Iterator[Path]:
+    yield store.records.path(record)
+    digest = record.artifact.digest
+    yield store.objects.path(digest)
+    if record.artifact.is_folder:
+        yield from map(store.objects.path, store.objects.listing(digest).values())
+
+
+def _conditions(step: Step, kind: str) -> list[Condition]:
+    return [one for one in step.record.conditions if one.kind == kind] if step.record else []
+
+
+def _tree(folder: Path) -> Iterator[Path]:
+    """A folder with its sub-folders and files, byte code aside."""
+    yield folder
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != "__pycache__":
+            yield from _tree(path)
+        elif path.suffix in (".py", ".yaml"):
+            yield path

@@ -1,0 +1,165 @@
+"""The repeated answer: nothing imported, and any change of the world takes the full path again.
+
+Each row makes a change that a plan would notice and asks whether the next command line noticed it too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.projects import Project, recipe_project
+
+NODES = """\
+  text: {kind: source, uri: text.txt}
+  copy: {kind: command, cmd: "cp {in.text} {out}", in: {text: text}, out: .txt}
+  end: {kind: command, cmd: "sh tools/end.sh {in.copy} {out}", in: {copy: copy}, out: .txt}
+"""
+FAST = """
+import sys
+from mobuild.cli import run
+status = run(["target=end"])
+print(bool({"hydra", "omegaconf", "pathlib", "json", "re"} & (set(sys.modules) - BEFORE)))
+sys.exit(status)
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    files = {"text.txt": "one\n", "tools/end.sh": 'cp "$1" "$2"\n'}
+    project = recipe_project(tmp_path_factory.mktemp("noop"), NODES, files)
+    project.mobuild("target=end")
+    return project
+
+
+@pytest.fixture
+def idle(built: Project, tmp_path: Path) -> Project:
+    """A copy of the project that has its answer already; its files are older than the clock's margin."""
+    project = built.copy(tmp_path)
+    shutil.rmtree(project.root / "build")
+    settle(project)
+    return project
+
+
+def settle(project: Project) -> None:
+    """Run until an answer is kept: files that were copied this instant are not trusted at first."""
+    for _ in range(20):
+        project.mobuild("target=end")
+        if answers(project):
+            return
+    raise AssertionError("no answer was kept")
+
+
+def answers(project: Project) -> list[Path]:
+    return list((project.root / "build").glob(".answers/*"))
+
+
+def takes_the_full_path(project: Project) -> bool:
+    """Whether the command line imported more than `os`, `sys` and `xxhash`."""
+    return project.python("import sys; BEFORE = set(sys.modules)" + FAST).out.splitlines()[-1] == "True"
+
+
+def test_the_answer_is_the_same(idle: Project) -> None:
+    first = idle.mobuild("target=end")
+    again = idle.mobuild("target=end")
+
+    assert (first.status, first.out) == (again.status, again.out) == (0, f"{idle.root}/build/small/cpu/end.txt\n")
+    assert first.err == again.err
+    assert first.err.startswith("3 fresh in ")
+
+
+def test_only_what_was_asked_is_answered(idle: Project) -> None:
+    assert "copy.txt" in idle.mobuild("target=copy").out
+    assert "end.txt" in idle.mobuild("target=end").out
+
+
+CHANGES: dict[str, Callable[[Project], object]] = {
+    "an input": lambda project: project.write("text.txt", "two\n"),
+    "a script": lambda project: project.write("tools/end.sh", 'cat "$1" "$1" > "$2"\n'),
+    "the recipe": lambda project: project.edit("recipes/small.yaml", "cp {in.text}", "cp -p {in.text}"),
+    "a lost record": lambda project: shutil.rmtree(project.cache / "records"),
+    "a damaged object": lambda project: [
+        (path.chmod(0o644), path.write_text("bad")) for path in project.cache.glob("objects/*/*")
+    ],
+    "a deleted artifact": lambda project: (project.root / "build/small/cpu/end.txt").unlink(),
+    "an edited artifact": lambda project: project.write("build/small/cpu/end.txt", "mine\n"),
+    "a second recipe": lambda project: project.write("recipes/other.yaml", "# @package _global_\nnodes: {}\n"),
+    "a kind of the project's that shadows ours": lambda project: project.write(
+        "conf/node/command.yaml", "_target_: mobuild.nodes.command.Command\nneeds: {}\nenv: {A: b}\n"
+    ),
+    "defaults of the project": lambda project: project.write(
+        "conf/project/default.yaml", "# @package _global_\nworkspace: 1GiB\n"
+    ),
+    "a pyproject.toml": lambda project: project.write("pyproject.toml", '[tool.mobuild]\nrecipe = "small"\n'),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_takes_the_full_path(idle: Project, name: str) -> None:
+    before = idle.mobuild("target=end")
+
+    CHANGES[name](idle)
+    after = idle.mobuild("target=end", check=False)
+
+    assert after.err != before.err
+    if after.status == 0:
+        expected = (idle.root / "text.txt").read_text() * (2 if name == "a script" else 1)
+        assert (idle.root / "build/small/cpu/end.txt").read_text() == expected
+
+
+def test_an_edit_with_the_time_put_back_takes_the_full_path(idle: Project) -> None:
+    path = idle.root / "text.txt"
+    seen = path.stat()
+
+    path.write_text("two\n")
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    idle.mobuild("target=end")
+
+    assert (idle.root / "build/small/cpu/end.txt").read_text() == "two\n"
+
+
+def test_a_variable_that_the_configuration_reads_is_a_witness(idle: Project) -> None:
+    idle.edit("recipes/small.yaml", '"cp {in.text} {out}"', '"cp ${oc.env:FLAG,-p} {in.text} {out}"')
+    settle(idle)
+    before = idle.mobuild("target=end")
+
+    after = idle.mobuild("target=end", env={"FLAG": "-f"})
+
+    assert "params.cmd: cp -p {in.text} {out} → cp -f {in.text} {out}" in after.err
+    assert before.err != after.err
+
+
+def test_a_configuration_that_reads_the_clock_is_never_answered(idle: Project) -> None:
+    idle.edit("recipes/small.yaml", '"cp {in.text} {out}"', '"cp {in.text} {out}", env: {AT: "${now:%Y}"}')
+    shutil.rmtree(idle.root / "build")
+
+    idle.mobuild("target=end")
+    idle.mobuild("target=end")
+    idle.mobuild("target=end")
+
+    assert answers(idle) == []
+
+
+def test_clean_takes_the_answers_away(idle: Project) -> None:
+    idle.mobuild("clean")
+
+    assert idle.mobuild("target=end").out == f"{idle.root}/build/small/cpu/end.txt\n"
+    assert (idle.root / "build/small/cpu/end.txt").exists()
+
+
+def test_a_damaged_answer_is_no_answer(idle: Project) -> None:
+    (answer,) = answers(idle)
+    answer.write_text(answer.read_text()[:-20])
+
+    assert "fresh" in idle.mobuild("target=end").err
+
+
+def test_a_repeated_run_imports_nothing(idle: Project) -> None:
+    for _ in range(20):
+        if not takes_the_full_path(idle):
+            return
+    raise AssertionError("every run took the full path")
