@@ -139,7 +139,9 @@ def test_a_misspelt_input_is_named(toy: Project) -> None:
 def reader() -> list[str]:
     """The beginning of a command that may not write what it does not own; root may write everything."""
     words = ["setpriv", "--reuid=65534"] if os.geteuid() == 0 else []
-    if words and (not shutil.which(words[0]) or subprocess.run([*words, sys.executable, "-c", "import mobuild"]).returncode):
+    if words and (
+        not shutil.which(words[0]) or subprocess.run([*words, sys.executable, "-c", "import mobuild"]).returncode
+    ):
         pytest.skip("another user cannot run this Python, or read this checkout")
     return words
 
