@@ -162,3 +162,46 @@ def test_a_validation_without_data_says_what_to_write(built: Project, tmp_path: 
     assert done.status == 2
     assert "recipe 'toy', node 'validation': no evaluation data: expected `data` or `cmd`, found neither" in done.err
     assert 'write in the recipe validation: {data: {npz: evaluation.npz}, metric: "file.py:function"}' in done.err
+
+
+def test_other_calibration_data_runs_calibration_and_what_follows(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    before = (project.root / "data/calibration.npz").read_bytes()
+
+    write_data(project, "calibration", seed=3, count=120)
+    ran = project.built("target=validation", "precision=int8", variant="cpu+int8")
+    (project.root / "data/calibration.npz").write_bytes(before)
+    back = project.built("target=validation", "precision=int8", variant="cpu+int8")
+
+    assert ran == {"calibration", "quantized", "engine", "validation"}
+    assert back == set()
+
+
+def test_another_method_runs_calibration_and_what_follows(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.edit("recipes/toy.yaml", "calibration: {", "calibration: {method: minmax, ")
+
+    ran = project.built("target=validation", "precision=int8", variant="cpu+int8")
+
+    assert ran == {"calibration", "quantized", "engine", "validation"}
+
+
+def test_an_excluded_node_needs_no_new_calibration(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.edit("recipes/toy.yaml", "  calibration:", '  quantized: {exclude: ["*first*"]}\n  calibration:')
+
+    ran = project.built("target=validation", "precision=int8", variant="cpu+int8")
+
+    assert ran == {"quantized", "engine", "validation"}
+
+
+def test_a_tolerance_is_judged_on_the_stored_measurement(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+
+    missed = project.mobuild("target=validation", "precision=int8", "constraints.cosine_min=1.5", check=False)
+    met = project.built("target=validation", "precision=int8", "constraints.cosine_min=0.9", variant="cpu+int8")
+
+    assert missed.status == 1
+    assert "node 'validation': gate failed" in missed.err
+    assert "cosine_min of output 'y': measured 0.99" in missed.err
+    assert met == set()
