@@ -1,0 +1,99 @@
+"""Kinds of a project's own: found through one YAML, keyed by their fields, with every hook of the protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.projects import Project, recipe_project
+
+KINDS = '''\
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from mobuild.node import Built
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Measures on the device when there is a file called `card`, else by proxy."""
+
+    kind: ClassVar[str] = "measure"
+    revision: ClassVar[int] = 1
+    isolated: ClassVar[bool] = False
+    device: str = ""
+    suffix = ".txt"
+    tools = ()
+
+    @property
+    def alternatives(self):
+        real, proxy = (dataclasses.replace(self, device=device) for device in ("real", "proxy"))
+        return (real,) if Path("card").exists() else (real, proxy)
+
+    @property
+    def unkeyed_roles(self):
+        return ("engine",) if self.device == "proxy" else ()
+
+    def build(self, inputs, out):
+        out.write_text(self.device)
+        return Built({"device": self.device})
+'''
+NODES = """\
+  engine: {kind: source, uri: engine.bin}
+  graph: {kind: source, uri: graph.bin}
+  measured: {kind: measure}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    files = {
+        "kinds.py": KINDS,
+        "conf/node/measure.yaml": "_target_: kinds.Measure\nneeds: {engine: engine, graph: graph}\n",
+        "engine.bin": "an engine",
+        "graph.bin": "a graph",
+    }
+    return recipe_project(tmp_path, NODES, files)
+
+
+def measure(project: Project) -> tuple[str, str]:
+    """(state, device) of the measurement after a run."""
+    project.mobuild("target=measured", env={"PYTHONPATH": str(project.root)})
+    path = project.root / "build/small/cpu/measured.txt"
+    return project.states(recipe="small")["measured"], path.read_text()
+
+
+def test_a_record_from_the_device_is_taken_where_the_device_is_missing(project: Project) -> None:
+    project.write("card", "")
+    there = measure(project)
+
+    (project.root / "card").unlink()
+    elsewhere = measure(project)
+
+    assert (there, elsewhere) == (("built", "real"), ("fresh", "real"))
+
+
+def test_without_such_a_record_the_proxy_is_built_and_the_device_measures_anew(project: Project) -> None:
+    elsewhere = measure(project)
+    project.write("card", "")
+    there = measure(project)
+
+    assert (elsewhere, there) == (("built", "proxy"), ("built", "real"))
+
+
+def test_another_engine_leaves_a_proxy_fresh_and_a_measurement_stale(project: Project) -> None:
+    measure(project)
+    project.write("engine.bin", "another engine")
+    by_proxy = measure(project)
+
+    project.write("card", "")
+    measure(project)
+    project.write("engine.bin", "a third engine")
+    real = measure(project)
+
+    assert (by_proxy, real) == (("fresh", "proxy"), ("built", "real"))
