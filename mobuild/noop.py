@@ -22,10 +22,10 @@ _ABSENT = "-"
 
 def replay(argv: list[str]) -> int | None:
     """Print the answer to `argv` again and return its status; None when the full path must be taken."""
-    path = _find(os.getcwd(), _name(argv))
-    if path is None:
-        return None
     try:
+        path = _find(os.getcwd(), _name(argv))  # the folder may be gone
+        if path is None:
+            return None
         with open(path, encoding="utf-8") as stream:
             lines = stream.read().split("\n")
         if lines[0] != _HEAD or lines[-1] != "end":
