@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NewType
 
 from mobuild.errors import ConfigError
-from mobuild.node import is_keyed
+from mobuild.node import is_keyed, is_ordered
 
 Digest = NewType("Digest", str)
 Key = NewType("Key", str)
@@ -81,7 +81,9 @@ def canonical(value: Any) -> bytes:
 
 def parameters(node: Any) -> dict[str, Any]:
     """The keyed fields of a node (any dataclass) as plain values; a nested dataclass carries its name and revision."""
-    return {spec.name: _plain(getattr(node, spec.name)) for spec in dataclasses.fields(node) if is_keyed(spec)}
+    keyed = [spec for spec in dataclasses.fields(node) if is_keyed(spec)]
+    values = {spec.name: getattr(node, spec.name) for spec in keyed}
+    return {spec.name: (_in_order if is_ordered(spec) else _plain)(values[spec.name]) for spec in keyed}
 
 
 def digest_bytes(data: bytes) -> Digest:
@@ -138,6 +140,11 @@ def _feed(path: Path, state: Any) -> Any:
         while count := stream.readinto(buffer):
             state.update(buffer[:count])
     return state
+
+
+def _in_order(value: Any) -> Any:
+    """A mapping as its pairs: canonical bytes sort the keys of mappings, and here their order is meaning."""
+    return [[key, _plain(item)] for key, item in value.items()] if isinstance(value, Mapping) else _plain(value)
 
 
 def _plain(value: Any) -> Any:

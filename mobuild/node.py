@@ -1,11 +1,12 @@
 """What a node is: the protocol that every kind fulfils, and how its parameters travel.
 
 A kind is one frozen dataclass in one file. Its fields are its parameters, and all of them enter the
-key: there is no second list of what to hash. Two marks on a field change that: `user_code()` says that
+key: there is no second list of what to hash. Three marks on a field change that: `user_code()` says that
 the string names the user's Python (`file.py:attribute` or `package.module:attribute`), whose closure
-then enters the key as well; `unkeyed()` says that the field cannot change the artifact (where a pinned
-file is fetched from). Kinds import only the standard library at module level and keep Python 3.8
-syntax, because the worker may run them under the user's own interpreter.
+then enters the key as well; `ordered()` says that the order of a mapping counts; `unkeyed()` says that the
+field cannot change the artifact (where a pinned file is fetched from). Kinds import only the standard
+library at module level and keep Python 3.8 syntax, because the worker may run them under the user's own
+interpreter.
 """
 
 from __future__ import annotations
@@ -117,12 +118,23 @@ def unkeyed(default: Any = dataclasses.MISSING) -> Any:
     return field(default=default, metadata={_MARK: "unkeyed"})
 
 
+def ordered(default: Any = dataclasses.MISSING, default_factory: Any = dataclasses.MISSING) -> Any:
+    """A mapping whose order is meaning (the order of a network's arguments) and enters the key."""
+    if default_factory is not dataclasses.MISSING:
+        return field(default_factory=default_factory, metadata={_MARK: "ordered"})
+    return field(default=default, metadata={_MARK: "ordered"})
+
+
 def is_code(spec: dataclasses.Field[Any]) -> bool:
     return spec.metadata.get(_MARK) == "code"
 
 
 def is_keyed(spec: dataclasses.Field[Any]) -> bool:
     return spec.metadata.get(_MARK) != "unkeyed"
+
+
+def is_ordered(spec: dataclasses.Field[Any]) -> bool:
+    return spec.metadata.get(_MARK) == "ordered"
 
 
 def code_references(node: Any) -> tuple[str, ...]:

@@ -107,3 +107,11 @@ def test_jobs_of_one_sweep_are_judged_by_their_own_constraints(built: Project, t
     assert done.status == 1
     assert done.err.count("gate failed") == 1
     assert done.out.count("after") == 1
+
+
+@pytest.mark.parametrize("key", ["latency_p50_ms", "latency_p99_ms", "memory_mib", "image_mb", "against"])
+def test_what_no_kind_can_measure_yet_blocks_a_validation(key: str) -> None:
+    judged = judge("validate", MEASURED, {key: 1})
+
+    assert judged is not None
+    assert (judged.word, judged.misses) == ("not run", (f"{key}: not measured, wanted at most 1",))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.projects import Project, toy_project, write_weights
+from tests.projects import Project, recipe_project, toy_project, write_weights
 
 ALL = {"onnx", "sanitized", "engine"}
 
@@ -225,3 +225,61 @@ def test_a_missing_input_is_named_and_its_return_resumes(built: Project, tmp_pat
     assert failed.status == 1
     assert f"source '{weights}': there is no such file" in failed.err
     assert resumed == set()
+
+
+TWO = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x, y):
+        return x - 2 * y, x + y
+
+
+def load():
+    return Net()
+"""
+TWO_NODES = """\
+  onnx:
+    kind: export
+    needs: {}
+    model: "two.py:load"
+    exporter: torchscript
+    inputs: {a: [n, 4], b: [n, 4]}
+    outputs: {d: [n, 4], s: [n, 4]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("inputs: {a: [n, 4], b: [n, 4]}", "inputs: {b: [n, 4], a: [n, 4]}"),
+        ("outputs: {d: [n, 4], s: [n, 4]}", "outputs: {s: [n, 4], d: [n, 4]}"),
+    ],
+    ids=["inputs", "outputs"],
+)
+def test_the_order_of_a_networks_arguments_is_meaning(tmp_path: Path, old: str, new: str) -> None:
+    project = recipe_project(tmp_path, TWO_NODES, {"recipes/two.py": TWO}, name="two")
+    project.mobuild("target=onnx")
+    before = (project.root / "build/two/cpu/onnx.onnx").read_bytes()
+
+    project.edit("recipes/two.yaml", old, new)
+    ran = project.built("target=onnx", recipe="two")
+
+    assert ran == {"onnx"}
+    assert (project.root / "build/two/cpu/onnx.onnx").read_bytes() != before
+    project.edit("recipes/two.yaml", new, old)
+    assert project.built("target=onnx", recipe="two") == set()
+
+
+def test_files_that_are_swept_over_make_variants_of_their_own(tmp_path: Path) -> None:
+    nodes = """\
+  text: {kind: source, uri: a.txt}
+  copy: {kind: command, cmd: "cp {in.text} {out}", in: {text: text}, out: .txt}
+"""
+    project = recipe_project(tmp_path, nodes, {"a.txt": "a", "b.txt": "b"})
+
+    paths = project.mobuild("-m", "target=copy", "nodes.text.uri=a.txt,b.txt").out.split()
+
+    assert [Path(path).read_text() for path in paths] == ["a", "b"]
+    assert project.mobuild("path", "copy", "nodes.text.uri=b.txt").out.strip() == paths[1]

@@ -97,3 +97,16 @@ def test_another_engine_leaves_a_proxy_fresh_and_a_measurement_stale(project: Pr
     real = measure(project)
 
     assert (by_proxy, real) == (("fresh", "proxy"), ("built", "real"))
+
+
+def test_an_edit_of_the_kinds_code_runs_it_again_and_a_comment_does_not(project: Project) -> None:
+    measure(project)
+
+    project.write("kinds.py", KINDS.replace("write_text(self.device)", 'write_text(self.device + "!")'))
+    edited = measure(project)
+    project.write(
+        "kinds.py", "# a comment\n" + KINDS.replace("write_text(self.device)", 'write_text(self.device + "!")')
+    )
+    commented = measure(project)
+
+    assert (edited, commented) == (("built", "proxy!"), ("fresh", "proxy!"))

@@ -15,8 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 from mobuild.config.compose import compose_again
 from mobuild.config.recipes import SHAPES_GROUP
 from mobuild.errors import MobuildError
-from mobuild.fingerprint import canonical, digest_bytes, parameters
+from mobuild.fingerprint import canonical, digest_bytes
 from mobuild.graph import Catalogue
+from mobuild.node import encode
 
 _NAMED = ("precision", "backend", SHAPES_GROUP, "workspace", "toolchain")
 _PLACE = ("hardware", "recipe", "model")  # said by the folder names already
@@ -82,5 +83,12 @@ def _description(catalogue: Catalogue) -> dict[str, Any]:
         except MobuildError as error:
             described[name] = error.message
             continue
-        described[name] = [spec.node.kind, parameters(spec.node), dict(spec.needs), str(spec.python or "")]
+        described[name] = [spec.node.kind, _pairs(encode(spec.node)), dict(spec.needs), str(spec.python or "")]
     return described
+
+
+def _pairs(value: Any) -> Any:
+    """Mappings as pairs, since some have a meaning in their order; unkeyed fields (a path) count here as well."""
+    if isinstance(value, Mapping):
+        return [[str(key), _pairs(item)] for key, item in value.items()]
+    return [_pairs(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from mobuild import onnxmodel
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
-from mobuild.node import Built, user_code
+from mobuild.node import Built, ordered, user_code
 from mobuild.nodes.export import checks, exporters, loading, naming, proof, shapes
 from mobuild.onnxmodel.files import model_file, save_beside
 from mobuild.onnxmodel.summary import write_ranges
@@ -37,8 +37,8 @@ class Export:
     isolated: ClassVar[bool] = True
 
     model: str = user_code()
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    outputs: Mapping[str, Any] | Sequence[str] = ()
+    inputs: Mapping[str, Any] = ordered(default_factory=dict)
+    outputs: Mapping[str, Any] | Sequence[str] = ordered(())
     opset: int = 20
     exporter: str = "dynamo"
     sizes: Mapping[str, int] = field(default_factory=dict)
