@@ -46,7 +46,9 @@ def idle(built: Project, tmp_path: Path) -> Project:
 
 
 def settle(project: Project) -> None:
-    """Run until an answer is kept: files that were copied this instant are not trusted at first."""
+    """Run until a new answer is kept: files that changed this instant are not trusted at first."""
+    for answer in answers(project):
+        answer.unlink()
     for _ in range(20):
         project.mobuild("target=end")
         if answers(project):

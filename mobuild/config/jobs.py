@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -10,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from mobuild import gates
 from mobuild.config.build_node import construct
 from mobuild.config.project import Project
-from mobuild.config.reading import plain
+from mobuild.config.reading import plain, variables_read
 from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_CHOICE
 from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
@@ -32,17 +33,20 @@ def make_job(config: DictConfig, project: Project) -> Job:
     settings = read_settings(app, project)
     nodes = _recipe_nodes(config, project)
     refuse_unknown_keys(app, project, f"recipe {nodes.recipe!r}")
-    return Job(
+    graph = build_graph(nodes, targets(nodes.app))
+    job = Job(
         recipe=nodes.recipe,
         variant=variant_name(config, overrides, lambda other: _recipe_nodes(other, project)),
         root=nodes.root,
-        graph=build_graph(nodes, targets(nodes.app)),
+        graph=graph,
         hardware=nodes.hardware,
         constraints=_constraints(app, nodes.recipe),
         lock=nodes.lock,
         overrides=overrides,
         settings=settings,
     )
+    # Interpolations are resolved where a node is made, so only now is it known what the environment decided.
+    return replace(job, settings=replace(settings, variables=variables_read()))
 
 
 def _recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:

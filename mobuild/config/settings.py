@@ -14,7 +14,6 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from mobuild.config.project import GROUPS, Project, shipped, witnesses
-from mobuild.config.reading import variables_read
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, read_yaml
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.job import Settings
@@ -38,7 +37,7 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
         slots=_slots(app),
         timeout_seconds=seconds(OmegaConf.select(app, "executor.timeout_seconds"), "executor.timeout_seconds"),
         witnesses=witnesses(project),
-        variables=variables_read(),
+        variables=frozenset(),  # known when the nodes are made
     )
 
 
