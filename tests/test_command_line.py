@@ -242,3 +242,14 @@ def test_a_plan_imports_no_heavy_library(toy: Project) -> None:
     )
 
     toy.python(code)
+
+
+def test_broken_yaml_of_a_group_is_the_users_to_mend(empty: Project) -> None:
+    empty.write("conf/hardware/mine.yaml", "name: [\n")
+
+    done = empty.mobuild("plan", "hardware=mine", check=False)
+
+    assert done.status == 2
+    assert "cannot be read as YAML" in first_line(done.err)
+    assert "conf/hardware/mine.yaml" in done.err
+    assert "fault in mobuild" not in done.err

@@ -283,3 +283,13 @@ def test_files_that_are_swept_over_make_variants_of_their_own(tmp_path: Path) ->
 
     assert [Path(path).read_text() for path in paths] == ["a", "b"]
     assert project.mobuild("path", "copy", "nodes.text.uri=b.txt").out.strip() == paths[1]
+
+
+def test_an_output_that_is_nan_throughout_is_warned_of(tmp_path: Path) -> None:
+    network = TWO.replace("x - 2 * y, x + y", 'x * float("nan"), x + y')
+    project = recipe_project(tmp_path, TWO_NODES, {"recipes/two.py": network}, name="two")
+
+    done = project.mobuild("target=onnx")
+
+    assert "output 'd' is NaN or infinite throughout on the example inputs" in done.err
+    assert "output 's'" not in done.err

@@ -110,3 +110,16 @@ def test_an_edit_of_the_kinds_code_runs_it_again_and_a_comment_does_not(project:
     commented = measure(project)
 
     assert (edited, commented) == (("built", "proxy!"), ("fresh", "proxy!"))
+
+
+def test_a_kind_that_does_not_import_is_the_users_to_mend(project: Project) -> None:
+    project.write("kinds.py", KINDS.replace("from dataclasses import dataclass\n", ""))
+
+    done = project.mobuild("target=measured", env={"PYTHONPATH": str(project.root)}, check=False)
+
+    assert done.status == 2
+    assert done.errors[0] == (
+        "recipe 'small', node 'measured': _target_ 'kinds.Measure' cannot be imported: "
+        "NameError: name 'dataclass' is not defined\n"
+        "  its module must be installed or on PYTHONPATH, and import by itself"
+    )

@@ -57,8 +57,11 @@ def _target(fields: Mapping[str, Any], where: str) -> Any:
     path = str(fields.get("_target_", ""))
     try:
         cls = nodes.target(path)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"{where}: _target_ {path!r} cannot be imported: {error}") from error
+    except Exception as error:  # whatever the user's module raises is about the user's module
+        raise ConfigError(
+            f"{where}: _target_ {path!r} cannot be imported: {type(error).__name__}: {error}",
+            "its module must be installed or on PYTHONPATH, and import by itself",
+        ) from error
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise ConfigError(f"{where}: _target_ {path!r} is no dataclass")
     return cls

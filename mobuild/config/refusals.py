@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from mobuild.config.catalogue import INTERNAL
 from mobuild.config.project import GROUPS, shipped
@@ -38,6 +39,8 @@ def explained(error: Exception) -> MobuildError:
             "a group takes the name of one of its files, not null, a number or a truth value",
             f"groups: {', '.join(GROUPS)}; mobuild list shows their files",
         )
+    if isinstance(error, YAMLError):
+        return ConfigError(f"a file of conf/ cannot be read as YAML: {' '.join(str(error).split())}")
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return ConfigError(_short(error))
     return unforeseen(error, "composing the configuration")

@@ -81,6 +81,7 @@ class Export:
         return Built(
             measurements={**measured, "proven_sizes": [dict(case.sizes) for case in found]},
             onnx=onnxmodel.summary(out),
+            warnings=proof.unproven(found, list(outputs)),
         )
 
     def _outputs(self, found: Sequence[proof.Case]) -> dict[str, tuple[int | str, ...]]:
