@@ -54,7 +54,8 @@ def build(target: str | Sequence[str] = "engine", *, project: Path | str | None 
 
 
 def _raise(done: Run | None, refused: Sequence[MobuildError]) -> None:
-    errors = [*refused, *(result.error for result in (done.results.values() if done else ()) if result.error)]
+    failed = [result.error for result in done.results.values() if result.error] if done else []
+    errors = [*refused, *failed, *(done.misses() if done else ())]
     if errors:
         raise errors[0]
     if done is None or done.status:

@@ -14,7 +14,7 @@ from mobuild.toolchain import Environment
 
 @dataclass(frozen=True)
 class Miss:
-    """Why no record serves: conditions that do not hold, or an artifact that is gone."""
+    """Why no record serves: the conditions of the nearest one that do not hold, or an artifact that is gone."""
 
     changes: tuple[Change, ...] = ()
     is_lost: bool = False
@@ -25,12 +25,13 @@ def look_up(store: Store, key: Key, root: Path, environment: Environment, ignore
 
     `root` is the project's, against which conditions are compared; `ignored` are folders of mobuild's own.
     """
-    changes: list[Change] = []
+    nearest: tuple[Change, ...] = ()
     is_lost = False
     for record in store.records.find(key):
         missed = broken(record.conditions, root, store.files, environment, ignored)
         if not missed and store.objects.holds(record.artifact.digest):
             return record
-        changes += missed
         is_lost = is_lost or not missed
-    return Miss(tuple(dict.fromkeys(changes)), is_lost)
+        if not nearest or len(missed) < len(nearest):
+            nearest = missed
+    return Miss(nearest, is_lost)

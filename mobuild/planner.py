@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mobuild import sources
-from mobuild.conditions import undeclared, undeclared_inputs
+from mobuild.conditions import broken, undeclared, undeclared_inputs
 from mobuild.errors import MobuildError, NodeFailed, SourceError
 from mobuild.fingerprint import Change, Digest, Fingerprint, canonical, digest_bytes
-from mobuild.gates import own_limits
+from mobuild.gates import Verdict, judge, own_limits
 from mobuild.graph import NodeSpec, local_source
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
 from mobuild.keys import Keys, Traits
-from mobuild.store import Record, Store
+from mobuild.store import Record, Ref, Store
 
 State = Literal["fresh", "stale", "waiting", "blocked"]
 
@@ -116,8 +116,10 @@ class Planner:
             return step
         needed = [above[edge.identity] for edge in step.needs.values()]
         if blocking := [one for one in needed if one.state == "blocked"]:
-            reason = f"'{blocking[0].spec.name}' cannot be built"
-            return dataclasses.replace(step, state="blocked", reasons=(reason,))
+            return _blocked(step, f"'{blocking[0].spec.name}' cannot be built")
+        job = self.jobs[step.users[0].job]  # all users of a step have the same gates above it
+        if missing := [one for one in needed if (judged := verdict(one, job)) and judged.blocks]:
+            return _blocked(step, f"'{missing[0].spec.name}' misses its constraints")
         unknown = [one for one in needed if one.state != "fresh"]
         if unknown:
             return self._waiting(step, unknown)
@@ -126,8 +128,8 @@ class Planner:
             _check(step, above)
             return self._with_hit(step, inputs)
         except MobuildError as error:
-            error.message = _placed(error.message, self.jobs[step.users[0].job], step.spec)
-            return dataclasses.replace(step, state="blocked", reasons=(error.message,), error=error)
+            error.message = _placed(error.message, job, step.spec)
+            return dataclasses.replace(_blocked(step, error.message), error=error)
 
     def recheck(self, step: Step, above: Mapping[str, Step]) -> None:
         """Compare the user's files and code with what the step was planned on.
@@ -220,13 +222,14 @@ class Planner:
                 done = dataclasses.replace(step, state="fresh", spec=way.spec, fingerprint=fingerprint)
                 return dataclasses.replace(done, digest=found.artifact.digest, record=found)
             missed = found
-        changes = missed.changes or self._changes(step, fingerprint)
+        last = self.last(step)
+        changes = self._changes_since(last, fingerprint, way) if last else missed.changes
         return dataclasses.replace(
             step,
             state="stale",
             spec=way.spec,
             fingerprint=fingerprint,
-            reasons=_reasons(missed, changes, self.last(step), fingerprint),
+            reasons=_reasons(missed, changes, last),
             changes=changes,
             expected_seconds=self._expected(step),
         )
@@ -240,9 +243,11 @@ class Planner:
         if undeclared(record.conditions) and self.jobs[step.users[0].job].settings.strict:
             raise undeclared_inputs(step.spec.name, record.conditions)
 
-    def _changes(self, step: Step, fingerprint: Fingerprint) -> tuple[Change, ...]:
-        old = self.last(step)
-        return fingerprint.changes_since(old) if old else ()
+    def _changes_since(self, last: Ref, now: Fingerprint, way: Way) -> tuple[Change, ...]:
+        """What differs from the last build: of its fingerprint, and of what was observed beyond that."""
+        environment = self.keys.environment(way.spec.python)
+        observed = broken(last.conditions, way.spec.root, self.store.files, environment, self.ignored)
+        return now.changes_since(last.fingerprint) + observed
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -250,8 +255,8 @@ class Planner:
         builds = dict.fromkeys(str(job.settings.build) for job in self.jobs)
         return (str(self.store.root), str(self.store.local), *builds)
 
-    def last(self, step: Step) -> Fingerprint | None:
-        """The fingerprint of the last build of this node of this variant."""
+    def last(self, step: Step) -> Ref | None:
+        """The last build of this node of this variant."""
         for user in step.users:
             job = self.jobs[user.job]
             if found := self.store.refs.get(job.settings.project, job.recipe, job.variant, user.name):
@@ -261,7 +266,7 @@ class Planner:
     def _expected(self, step: Step) -> float | None:
         """Seconds that the last build of this node took."""
         old = self.last(step)
-        found = self.store.records.find(old.key) if old else ()
+        found = self.store.records.find(old.fingerprint.key) if old else ()
         return found[0].seconds if found else None
 
 
@@ -274,13 +279,24 @@ def _gates_above(name: str, job: Job) -> dict[str, float]:
     return limits
 
 
-def _reasons(missed: Miss, changes: Sequence[Change], last: Fingerprint | None, now: Fingerprint) -> tuple[str, ...]:
+def verdict(step: Step, job: Job) -> Verdict | None:
+    """The judgement of `job`'s constraints on a step that is done; None when there is nothing to judge."""
+    if step.state != "fresh" or step.record is None:
+        return None
+    return judge(step.spec.node.kind, step.record.measurements, job.constraints)
+
+
+def _blocked(step: Step, reason: str) -> Step:
+    return dataclasses.replace(step, state="blocked", reasons=(reason,))
+
+
+def _reasons(missed: Miss, changes: Sequence[Change], last: Ref | None) -> tuple[str, ...]:
     """Why a step is stale, in the words of `plan` and `why`."""
     if missed.is_lost:
         return ("its artifact in the cache was lost or damaged",)
     if changes:
         return tuple(map(str, changes))
-    return ("its record in the cache is missing" if last and last.key == now.key else "never built",)
+    return ("its record in the cache is missing" if last else "never built",)
 
 
 def _check(step: Step, above: Mapping[str, Step]) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from mobuild.errors import GateFailed, MobuildError
-from mobuild.gates import Verdict, judge
+from mobuild.gates import Verdict
 from mobuild.job import Job
-from mobuild.planner import Plan, Step
+from mobuild.planner import Plan, Step, verdict
 from mobuild.store import Record
 
 Outcome = Literal["fresh", "built", "failed", "blocked", "cancelled"]
@@ -48,7 +48,7 @@ class Run:
 
     def verdict(self, job: int, name: str) -> Verdict | None:
         """The judgement on a node's measurements by that job's constraints; None without either."""
-        return verdict(self.of(job, name), self.plan.jobs[job])
+        return verdict(self.of(job, name).step, self.plan.jobs[job])
 
     def misses(self) -> list[GateFailed]:
         """One error for each node of each job that misses a constraint."""
@@ -60,6 +60,11 @@ class Run:
                     found.append(_gate_failed(job, name, judged))
         return found
 
+    def is_delivered(self, job: int, name: str) -> bool:
+        """Whether a job gets a node's artifact: it is finished and misses no constraint."""
+        judged = self.verdict(job, name)
+        return self.of(job, name).is_done and not (judged and judged.blocks)
+
     @property
     def status(self) -> int:
         """0 done; 2 when all that failed was the request; 1 otherwise."""
@@ -68,13 +73,6 @@ class Run:
         if not errors and all(result.is_done for result in self.results.values()):
             return 0
         return 2 if errors and all(error.status == 2 for error in errors) else 1
-
-
-def verdict(result: Result, job: Job) -> Verdict | None:
-    """The judgement of `job`'s constraints on a finished step."""
-    if not (result.is_done and result.record):
-        return None
-    return judge(result.step.spec.node.kind, result.record.measurements, job.constraints)
 
 
 def _gate_failed(job: Job, name: str, judged: Verdict) -> GateFailed:

@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from mobuild.building import Builder
 from mobuild.errors import MobuildError
 from mobuild.planner import Plan, Planner, Step
-from mobuild.results import Result, Run, Watcher, verdict
+from mobuild.results import Result, Run, Watcher
 
 _DEFAULT_SECONDS = 1.0  # of a step that was never timed
 
@@ -75,25 +75,12 @@ class Scheduler:
                 continue
             if any(edge.identity not in results for edge in step.needs.values()):
                 continue
-            if gate := self._gate_above(step, results):
-                blocked = dataclasses.replace(step, state="blocked", reasons=(gate,))
-                self._finish(identity, Result(blocked, "blocked"), steps, results)
-                continue
             step = steps[identity] = self.planner.settle(step, steps)
             if step.state != "stale":
                 self._finish(identity, _settled(step), steps, results)
             elif len(running) < self.slots and not self._is_running(step, steps, running):
                 self.watcher.started(step)
                 running[pool.submit(self.builder.build, step, dict(steps))] = identity
-
-    def _gate_above(self, step: Step, results: Mapping[str, Result]) -> str:
-        """Which node that the step needs misses its constraints; all users of the step have the same ones."""
-        job = self.planner.jobs[step.users[0].job]
-        for edge in step.needs.values():
-            judged = verdict(results[edge.identity], job)
-            if judged and judged.blocks:
-                return f"'{results[edge.identity].step.spec.name}' misses its constraints"
-        return ""
 
     def _is_running(self, step: Step, steps: Mapping[str, Step], running: Mapping[Future[Result], str]) -> bool:
         """Two steps may turn out to have one key; the second waits here and then hits."""

@@ -115,3 +115,43 @@ def test_what_no_kind_can_measure_yet_blocks_a_validation(key: str) -> None:
 
     assert judged is not None
     assert (judged.word, judged.misses) == ("not run", (f"{key}: not measured, wanted at most 1",))
+
+
+def test_a_plan_judges_what_is_fresh(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.mobuild("target=after")
+
+    plan = project.mobuild("plan", "target=after", "++constraints.engine_mb=0.000001", check=False)
+    rows = {line.split()[2]: line for line in plan.out.splitlines() if " toy/" in line}
+
+    assert plan.status == 1
+    assert rows["engine"].startswith("fresh") and "gate failed: engine_mb of the engine: measured" in rows["engine"]
+    assert rows["after"].startswith("blocked") and rows["after"].endswith("'engine' misses its constraints")
+
+
+def test_what_misses_its_gate_is_not_delivered(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    engine = project.root / "build/toy/cpu/engine.onnx"
+    assert engine.exists()
+
+    missed = project.mobuild("target=[engine,after]", "++constraints.engine_mb=0.000001", check=False)
+
+    run = json.loads((project.root / "build/toy/cpu/run.json").read_text())
+    assert missed.out == ""
+    assert not engine.exists()
+    assert "path" not in run["nodes"]["engine"] and run["nodes"]["engine"]["measurements"]["engine_bytes"] > 1
+    assert project.mobuild("target=[engine,after]").out.count("\n") == 2
+
+
+def test_the_api_raises_a_missed_gate(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    code = """
+import mobuild
+from mobuild.errors import GateFailed
+try:
+    mobuild.build("engine", **{"++constraints.engine_mb": 0.000001})
+except GateFailed as error:
+    print(error.message)
+"""
+
+    assert project.python(code).out == "recipe 'toy', variant 'cpu', node 'engine': gate failed\n"

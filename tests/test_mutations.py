@@ -293,3 +293,42 @@ def test_an_output_that_is_nan_throughout_is_warned_of(tmp_path: Path) -> None:
 
     assert "output 'd' is NaN or infinite throughout on the example inputs" in done.err
     assert "output 's'" not in done.err
+
+
+ENVIRONMENT = """\
+import os
+
+
+def load():
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x * float(os.environ.get("SCALE_X", "1")) + float(os.environ.get("SHIFT_X", "1"))
+
+    return Net()
+"""
+ENVIRONMENT_NODES = """\
+  onnx: {kind: export, needs: {}, model: "net.py:load", exporter: torchscript, inputs: {x: [n, 4]}, outputs: [y]}
+"""
+
+
+def test_why_compares_with_the_last_build_however_many_records_a_key_has(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, ENVIRONMENT_NODES, {"recipes/net.py": ENVIRONMENT}, name="net")
+    for scale, shift in (("2", "3"), ("4", "3"), ("4", "5")):
+        project.mobuild("target=onnx", env={"SCALE_X": scale, "SHIFT_X": shift})
+
+    why = project.mobuild("why", "target=onnx", env={"SCALE_X": "9", "SHIFT_X": "5"}).out
+
+    assert [line.split(":")[0] for line in why.splitlines()] == ["net/cpu onnx is stale", "  environment SCALE_X"]
+
+
+def test_a_step_whose_last_build_failed_says_so(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, '  c: {kind: command, cmd: "false", out: .txt}\n')
+    project.mobuild("target=c", check=False)
+
+    plan = project.mobuild("plan", "target=c").out
+    why = project.mobuild("why", "target=c").out
+
+    assert plan.startswith("stale    small/cpu c  never built; its last build failed: node 'c': ")
+    assert why.splitlines()[1:3] == ["  never built", f"  {plan.rstrip().split('; ')[1]}"]

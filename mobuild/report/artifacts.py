@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.errors import StoreError
-from mobuild.gates import Verdict
 from mobuild.job import Job
 from mobuild.results import Result, Run
 from mobuild.store import Store
@@ -41,6 +40,15 @@ def run_name() -> str:
 
 def variant_folder(job: Job) -> Path:
     return job.settings.build / job.recipe / job.variant
+
+
+def last_run(job: Job) -> Mapping[str, Any]:
+    """The nodes of the last run.json of a job's variant; empty when there is none that can be read."""
+    try:
+        nodes = json.loads((variant_folder(job) / "run.json").read_text())["nodes"]
+    except (OSError, ValueError, KeyError, TypeError):  # never run, or not ours any more
+        return {}
+    return nodes if isinstance(nodes, dict) else {}
 
 
 def artifact_path(job: Job, name: str, suffix: str) -> Path:
@@ -72,7 +80,7 @@ def _materialise_job(run: Run, number: int, store: Store, name: str) -> Iterator
     folder.mkdir(parents=True, exist_ok=True)
     for target in job.graph.targets:
         result = run.of(number, target)
-        if result.is_done and result.record:
+        if result.record and run.is_delivered(number, target):
             yield _place(number, job, target, result, store)
         elif source := result.step.source:
             yield Placed(number, target, source.main, source.size_bytes)
@@ -159,22 +167,23 @@ def run_document(run: Run, number: int, name: str) -> dict[str, Any]:
         "targets": list(job.graph.targets),
         "overrides": list(job.overrides),
         "seconds": round(run.seconds, 3),
-        "nodes": {
-            node: _node_document(job, node, run.of(number, node), run.verdict(number, node)) for node in job.graph.nodes
-        },
+        "nodes": {node: _node_document(run, number, node) for node in job.graph.nodes},
     }
 
 
-def _node_document(job: Job, name: str, result: Result, judged: Verdict | None) -> dict[str, Any]:
-    record = result.record
+def _node_document(run: Run, number: int, name: str) -> dict[str, Any]:
+    job, result = run.plan.jobs[number], run.of(number, name)
+    judged, record = run.verdict(number, name), result.record
     document: dict[str, Any] = {"state": result.state, "seconds": round(result.seconds, 3), "verdict": None}
     if judged:
         document |= {"verdict": judged.word, "misses": list(judged.misses)}
+    if judged and judged.blocks and record:  # its artifact, with a sidecar of them, is not delivered
+        document["measurements"] = dict(record.measurements)
     if result.step.source:
         document["digest"] = result.step.source.digest
     if record:
         document |= {"key": record.key, "digest": record.artifact.digest, "size_bytes": record.artifact.size_bytes}
-        if name in job.graph.targets and result.is_done:
+        if name in job.graph.targets and run.is_delivered(number, name):
             document["path"] = str(artifact_path(job, name, record.suffix).relative_to(job.settings.project))
     if result.step.reasons:
         document["reasons"] = list(result.step.reasons)

@@ -22,10 +22,10 @@ from mobuild.store import locks
 from mobuild.store.disk import ELSEWHERE, explained
 from mobuild.store.objects import Artifact, Objects
 from mobuild.store.records import Condition, Record, Records
-from mobuild.store.refs import Refs
+from mobuild.store.refs import Ref, Refs
 from mobuild.store.stat_cache import StatCache
 
-__all__ = ["Artifact", "Condition", "Objects", "Record", "Records", "Refs", "StatCache", "Store"]
+__all__ = ["Artifact", "Condition", "Objects", "Record", "Records", "Ref", "Refs", "StatCache", "Store"]
 
 _FORMAT = 1
 # https://bford.info/cachedir: backup programs leave such folders out.

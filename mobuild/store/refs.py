@@ -1,4 +1,4 @@
-"""Refs: the last fingerprint of each node of each recipe, the "old" of `why`.
+"""Refs: the last finished build of each node of each recipe, the "old" of `why`.
 
 A ref is a convenience: losing one costs an explanation, never a build. The latest writer wins. Refs stay
 on the machine, because they name project folders.
@@ -6,15 +6,26 @@ on the machine, because they name project folders.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.errors import ConfigError
-from mobuild.fingerprint import Fingerprint, Key, canonical, digest_bytes
+from mobuild.fingerprint import Fingerprint, canonical, digest_bytes
+from mobuild.store.record import Condition, Record
 
 _SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Ref:
+    """What a node was made of when it was last finished: its fingerprint, and what was observed beyond it."""
+
+    fingerprint: Fingerprint
+    conditions: tuple[Condition, ...]
 
 
 class Refs:
@@ -23,17 +34,18 @@ class Refs:
     def __init__(self, root: Path, warnings: list[str], writable: bool) -> None:
         self._root, self._warnings, self._writable = root, warnings, writable
 
-    def get(self, project: Path, recipe: str, variant: str, node: str) -> Fingerprint | None:
-        """The fingerprint that `put` wrote last, if any can be read."""
+    def get(self, project: Path, recipe: str, variant: str, node: str) -> Ref | None:
+        """What `put` wrote last, if it can be read."""
         try:
             document = json.loads(self._path(project, recipe, variant, node).read_bytes())
             fingerprint = Fingerprint.from_document(document["fingerprint"])
-            return fingerprint if fingerprint.key == document["key"] else None
+            conditions = tuple(Condition(**one) for one in document["conditions"])
+            return Ref(fingerprint, conditions) if fingerprint.key == document["key"] else None
         except (OSError, ValueError, TypeError, KeyError, RecursionError, ConfigError):
             return None
 
-    def put(self, project: Path, recipe: str, variant: str, node: str, fingerprint: Fingerprint, key: Key) -> None:
-        """Remember `fingerprint`; a disk that refuses is a warning, for the build itself is done."""
+    def put(self, project: Path, recipe: str, variant: str, node: str, record: Record) -> None:
+        """Remember `record`; a disk that refuses is a warning, for the build itself is done."""
         if not self._writable:
             return
         document = {
@@ -42,8 +54,9 @@ class Refs:
             "recipe": recipe,
             "variant": variant,
             "node": node,
-            "key": key,
-            "fingerprint": fingerprint.document(),
+            "key": record.key,
+            "fingerprint": record.fingerprint.document(),
+            "conditions": [dataclasses.asdict(one) for one in record.conditions],
         }
         try:
             _replace(self._path(project, recipe, variant, node), canonical(document))

@@ -121,7 +121,4 @@ def _remember(session: Session, done: Run) -> None:
         for name in job.graph.nodes:
             result = done.of(number, name)
             if result.is_done and result.record:
-                record = result.record
-                session.store.refs.put(
-                    job.settings.project, job.recipe, job.variant, name, record.fingerprint, record.key
-                )
+                session.store.refs.put(job.settings.project, job.recipe, job.variant, name, result.record)

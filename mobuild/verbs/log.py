@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from mobuild.graph import local_source
 from mobuild.job import Job
 from mobuild.planner import Step
 from mobuild.report import messages
-from mobuild.report.artifacts import variant_folder
+from mobuild.report.artifacts import last_run
 from mobuild.verbs.session import Session
 
 
@@ -26,7 +25,7 @@ def log(jobs: Sequence[Job]) -> int:
     session = Session.open(jobs)
     planned = session.plan(jobs)
     for number, job in enumerate(jobs):
-        last = _last_run(job)
+        last = last_run(job)
         for target in job.graph.targets:
             step = planned.steps[planned.of[number][target]]
             path = _failed(last, target) or _built(session, step)
@@ -39,14 +38,6 @@ def log(jobs: Sequence[Job]) -> int:
                 messages.note(f"{target!r} wrote nothing into its log")
             sys.stdout.write(text)
     return 0
-
-
-def _last_run(job: Job) -> Mapping[str, Any]:
-    try:
-        nodes: Mapping[str, Any] = json.loads((variant_folder(job) / "run.json").read_text())["nodes"]
-    except (OSError, ValueError, KeyError, TypeError):  # never run, or not ours any more: then the store knows
-        return {}
-    return nodes
 
 
 def _failed(last: Mapping[str, Any], target: str) -> Path | None:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from mobuild.job import Job
 from mobuild.planner import Plan, Step
+from mobuild.report.explanation import misses, reasons
 from mobuild.report.terminal import label
 from mobuild.verbs.session import Session, findings, refuse
 
 
 def plan(jobs: Sequence[Job]) -> int:
-    """Print the steps of all jobs with their states; 1 when one is blocked."""
+    """Print the steps of all jobs with their states; 1 when one is blocked or misses its constraints."""
     session = Session.open(jobs)
     for job in jobs:
         refuse(job, findings(job, session.keys))
@@ -21,7 +22,8 @@ def plan(jobs: Sequence[Job]) -> int:
         print(json.dumps(document(planned), indent=2, ensure_ascii=False))
     else:
         _print(planned)
-    return 1 if any(step.state == "blocked" for step in planned.steps.values()) else 0
+    hopeless = (step.state == "blocked" or misses(planned, step) for step in planned.steps.values())
+    return 1 if any(hopeless) else 0
 
 
 def document(planned: Plan) -> dict[str, object]:
@@ -32,7 +34,7 @@ def document(planned: Plan) -> dict[str, object]:
             "kind": step.spec.node.kind,
             "state": step.state,
             "key": step.fingerprint.key if step.fingerprint else None,
-            "reasons": list(step.reasons),
+            "reasons": list(reasons(planned, step)),
             "expected_seconds": step.expected_seconds,
         }
         for step in planned.steps.values()
@@ -50,7 +52,7 @@ def expected_seconds(planned: Plan) -> float:
 
 
 def _print(planned: Plan) -> None:
-    rows = [(step.state, label(planned, step), _why(step)) for step in planned.steps.values()]
+    rows = [(step.state, label(planned, step), _why(planned, step)) for step in planned.steps.values()]
     width = max(len(name) for _, name, _ in rows)
     for state, name, why in rows:
         print(f"{state:8} {name:{width}}  {why}".rstrip())
@@ -59,6 +61,6 @@ def _print(planned: Plan) -> None:
         print(f"expected: {seconds:.1f} s on the longest path, from past runs")
 
 
-def _why(step: Step) -> str:
+def _why(planned: Plan, step: Step) -> str:
     seconds = f" (~{step.expected_seconds:.1f} s)" if step.expected_seconds else ""
-    return "; ".join(step.reasons) + seconds
+    return "; ".join(reasons(planned, step)) + seconds

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mobuild.job import Job
 from mobuild.planner import Plan, Step
+from mobuild.report.explanation import misses, reasons
 from mobuild.report.terminal import label
 from mobuild.verbs.session import Session
 
@@ -15,7 +16,7 @@ def why(jobs: Sequence[Job]) -> int:
     """Print, for each step that would run, the changes that make it run."""
     session = Session.open(jobs)
     planned = session.plan(jobs)
-    telling = [step for step in planned.steps.values() if step.state != "fresh"]
+    telling = [step for step in planned.steps.values() if step.state != "fresh" or misses(planned, step)]
     if jobs[0].settings.format == "json":
         print(
             json.dumps(
@@ -25,7 +26,7 @@ def why(jobs: Sequence[Job]) -> int:
         return 0
     for step in telling:
         print(f"{label(planned, step)} is {step.state}:")
-        for reason in step.reasons:
+        for reason in reasons(planned, step):
             print(f"  {reason}")
     if not telling:
         print("nothing is stale")
@@ -36,6 +37,6 @@ def _document(planned: Plan, step: Step) -> dict[str, object]:
     return {
         "node": label(planned, step),
         "state": step.state,
-        "reasons": list(step.reasons),
+        "reasons": list(reasons(planned, step)),
         "changes": [vars(change) for change in step.changes],
     }

@@ -12,7 +12,8 @@ import pytest
 
 from mobuild.errors import StoreError
 from mobuild.fingerprint import Fingerprint, Key
-from mobuild.store import Store
+from mobuild.store import Condition, Record, Ref, Store
+from tests.store.finished import record
 
 KEY = Key("ab" * 16)
 ELSEWHERE = "choose another folder with cache.dir=<folder> or MOBUILD_CACHE=<folder>"
@@ -117,21 +118,22 @@ def test_locks_of_different_keys_do_not_wait_for_each_other(tmp_path: Path) -> N
         pass
 
 
-def fingerprint(opset: int) -> Fingerprint:
-    return Fingerprint("export", 1, {"opset": opset})
+def finished(opset: int) -> Record:
+    fingerprint = Fingerprint("export", 1, {"opset": opset})
+    return record(key=fingerprint.key, fingerprint=fingerprint, conditions=(Condition("file", "a.txt", "0" * 64),))
 
 
 def test_last_ref_wins(tmp_path: Path) -> None:
     refs = Store.open(tmp_path).refs
     for opset in (19, 20):
-        refs.put(tmp_path, "det", "l20+fp16/x", "onnx", fingerprint(opset), fingerprint(opset).key)
+        refs.put(tmp_path, "det", "l20+fp16/x", "onnx", finished(opset))
 
-    assert refs.get(tmp_path, "det", "l20+fp16/x", "onnx") == fingerprint(20)
+    assert refs.get(tmp_path, "det", "l20+fp16/x", "onnx") == Ref(finished(20).fingerprint, finished(20).conditions)
 
 
 def test_refs_of_other_projects_and_nodes_are_apart(tmp_path: Path) -> None:
     refs = Store.open(tmp_path).refs
-    refs.put(tmp_path, "det", "l20", "onnx", fingerprint(20), fingerprint(20).key)
+    refs.put(tmp_path, "det", "l20", "onnx", finished(20))
 
     assert refs.get(tmp_path / "other", "det", "l20", "onnx") is None
     assert refs.get(tmp_path, "det", "l20", "engine") is None
@@ -139,7 +141,7 @@ def test_refs_of_other_projects_and_nodes_are_apart(tmp_path: Path) -> None:
 
 def test_damaged_ref_is_no_ref(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
-    store.refs.put(tmp_path, "det", "l20", "onnx", fingerprint(20), fingerprint(20).key)
+    store.refs.put(tmp_path, "det", "l20", "onnx", finished(20))
     for path in (store.local / "refs").rglob("*.json"):
         path.write_bytes(path.read_bytes()[:-9])
 
