@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import os
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Mapping
@@ -104,13 +105,11 @@ def _python_files(parent: Path) -> list[str]:
 
 
 def _file_module(reference: str, where: str) -> ModuleType:
-    from mobuild.observers.modules import Fresh
-
     path = locate(reference, where, folder or Path.cwd())
     name = _free_name(path)
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, str(path), loader=Fresh(name, str(path)))
+    spec = importlib.util.spec_from_file_location(name, str(path), loader=SourceFileLoader(name, str(path)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

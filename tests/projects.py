@@ -99,9 +99,11 @@ class Project:
         document: dict[str, Any] = json.loads((self.root / "build" / recipe / variant / "run.json").read_text())
         return {name: node["state"] for name, node in document["nodes"].items()}
 
-    def built(self, *words: str, variant: str = "cpu", recipe: str = "toy") -> set[str]:
+    def built(
+        self, *words: str, variant: str = "cpu", recipe: str = "toy", env: Mapping[str, str] | None = None
+    ) -> set[str]:
         """The nodes that really ran when the command line ran."""
-        self.mobuild(*words)
+        self.mobuild(*words, env=env)
         return {name for name, state in self.states(variant, recipe).items() if state == "built"}
 
     def write(self, name: str, text: str) -> None:
@@ -117,7 +119,7 @@ class Project:
 
     def copy(self, root: Path) -> Project:
         """The project and its cache somewhere else."""
-        shutil.copytree(self.root, root / "project")
+        shutil.copytree(self.root, root / "project", symlinks=True)
         shutil.copytree(self.cache, root / "cache", symlinks=True)
         return Project(root / "project", root / "cache")
 

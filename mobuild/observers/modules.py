@@ -1,7 +1,7 @@
 """Which code a node really ran: first-party modules by path, third-party ones by distribution.
 
-First-party modules load through `Fresh`, without byte code: CPython trusts a `.pyc` whose source has
-the same size and the same mtime in whole seconds, so an edit within a second would run the old code
+First-party modules are loaded without byte code, whoever loads them: CPython trusts a `.pyc` whose source
+has the same size and the same mtime in whole seconds, so an edit within a second would run the old code
 under the new key.
 """
 
@@ -13,13 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from importlib.machinery import (
-    EXTENSION_SUFFIXES,
-    SOURCE_SUFFIXES,
-    ExtensionFileLoader,
-    FileFinder,
-    SourceFileLoader,
-)
+from importlib.machinery import SourceFileLoader
 from typing import Any, Mapping
 
 from mobuild.firstparty import is_first_party, is_installed
@@ -27,43 +21,44 @@ from mobuild.firstparty import is_first_party, is_installed
 _read: dict[str, str] = {}  # source file → SHA-256 of the bytes that were executed
 
 _AT_START = frozenset(sys.modules)
-
-
-class Fresh(SourceFileLoader):
-    """Loads a source file without reading or writing byte code, and digests the bytes as it reads."""
-
-    def path_stats(self, path: Any) -> Any:
-        raise OSError("byte code of first-party modules is never used")
-
-    def set_data(self, path: Any, data: Any, **_: Any) -> None:
-        """Write no byte code."""
-
-    def get_data(self, path: Any) -> bytes:
-        data = super().get_data(path)
-        if str(path).endswith(".py"):
-            _read[os.path.abspath(str(path))] = hashlib.sha256(data).hexdigest()
-        return data
-
-
-_finder = FileFinder.path_hook((ExtensionFileLoader, EXTENSION_SUFFIXES), (Fresh, SOURCE_SUFFIXES))
-
-
-def _first_party_finder(path: str) -> Any:
-    if not is_first_party(os.path.abspath(path)):
-        raise ImportError("not first-party", path=path)
-    return _finder(path)
+_installed = False
 
 
 def install() -> None:
-    """Load first-party modules through `Fresh` from now on; once per process."""
-    if _first_party_finder not in sys.path_hooks:
-        sys.path_hooks.insert(0, _first_party_finder)
-        sys.path_importer_cache.clear()
+    """Load first-party modules from their sources alone from now on, and note which; once per process.
+
+    The methods of the loader's class are replaced, since code may be loaded by path (`spec_from_file_location`)
+    as well as by name, and need not stay in `sys.modules`.
+    """
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    path_stats, get_data = SourceFileLoader.path_stats, SourceFileLoader.get_data
+
+    def fresh_path_stats(self: SourceFileLoader, path: Any) -> Any:
+        if is_first_party(os.path.abspath(path)):
+            raise OSError("byte code of first-party modules is neither read nor written")
+        return path_stats(self, path)
+
+    def noted_data(self: SourceFileLoader, path: Any) -> bytes:
+        data = get_data(self, path)
+        place = os.path.abspath(str(path))
+        if place == os.path.abspath(self.path) and is_first_party(place):  # not data that it finds beside it
+            _read[place] = hashlib.sha256(data).hexdigest()
+        return data
+
+    SourceFileLoader.path_stats = fresh_path_stats  # type: ignore[method-assign]
+    SourceFileLoader.get_data = noted_data  # type: ignore[method-assign, assignment]
 
 
 def first_party(known: frozenset[str]) -> dict[str, str]:
-    """Name → absolute path of each loaded first-party module whose file is not in `known`."""
+    """Name → absolute path of each first-party module that was loaded and whose file is not in `known`.
+
+    One that is no longer in `sys.modules`, or never was, goes by its path.
+    """
     paths = {name: file_of(module) for name, module in list(sys.modules.items())}
+    paths.update({path: path for path in _read.keys() - set(paths.values())})
     return {
         name: path
         for name, path in sorted(paths.items())
