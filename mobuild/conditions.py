@@ -16,10 +16,11 @@ from mobuild.errors import NodeFailed
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import Change
 from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, value_digest
-from mobuild.observers.files import folder_digest
+from mobuild.observers.files import PRESENT, folder_digest
 from mobuild.store import Condition, StatCache
 from mobuild.toolchain import Environment
 
+_DECLARABLE = ("file", "folder", "presence", "environment")
 _SHOWN = 6  # of the inputs that a warning names
 
 
@@ -27,6 +28,7 @@ def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tupl
     """`observed` as sorted conditions; distributions that the key already holds (`keyed`) are left out."""
     found = [Condition("file", _name(path, root), value) for path, value in observed.files.items()]
     found += [Condition("folder", _name(path, root), value) for path, value in observed.folders.items()]
+    found += [Condition("presence", _name(path, root), value) for path, value in observed.presence.items()]
     found += [Condition("environment", name, value) for name, value in observed.environment.items()]
     found += [Condition("module", _name(path, root), module_digest(Path(path))) for path in observed.modules.values()]
     found += [
@@ -39,7 +41,7 @@ def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tupl
 
 def undeclared(found: Sequence[Condition]) -> tuple[Condition, ...]:
     """Those of the conditions that a user could declare: files, folders, variables."""
-    return tuple(one for one in found if one.kind in ("file", "folder", "environment"))
+    return tuple(one for one in found if one.kind in _DECLARABLE)
 
 
 def reads(found: Sequence[Condition]) -> str:
@@ -72,6 +74,8 @@ def _current(one: Condition, root: Path, files: StatCache, environment: Environm
     if one.kind == "distribution":
         return environment.distributions.get(one.name, ABSENT)
     path = root / one.name
+    if one.kind == "presence":
+        return PRESENT if path.exists() else ABSENT
     try:
         if one.kind == "folder":
             return folder_digest(str(path), ignored)

@@ -68,7 +68,7 @@ def _of_step(step: Step) -> Iterator[Path]:
         yield from (way.spec.folder, way.spec.root)
         for path in way.traits.files:
             yield from (path, path.parent)
-    for kind in ("file", "folder", "module"):
+    for kind in ("file", "folder", "presence", "module"):
         yield from (step.spec.root / one.name for one in _conditions(step, kind))
 
 

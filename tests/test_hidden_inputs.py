@@ -80,6 +80,7 @@ class Net(torch.nn.Module):
         values = [plug(), by_path(), executed(), resource(), optional(), SCALE, outside.VALUE, table["value"]]
         values += [len(os.listdir(HERE / "lists")), float(os.environ.get("OFFSET") or 0)]
         values += [float((HERE / "absent.txt").exists() and (HERE / "absent.txt").read_text() or 0)]
+        values += [(HERE / "flag").exists(), (HERE / "lists").is_dir()]
         self.register_buffer("values", torch.tensor(values))
 
     def forward(self, x):
@@ -102,6 +103,7 @@ FILES = {
     "recipes/small.json": '{"value": 13.0}',
     "recipes/large.json": '{"value": 17.0}',
     "libraries/outside.py": "VALUE = 19.0\n",
+    "recipes/flag": "content that nobody reads\n",
     "recipes/README.txt": "read by nobody\n",
 }
 
@@ -184,8 +186,12 @@ ROWS = {
         lambda project: project.write("recipes/lists/b.txt", "b\n"), ["folder recipes/lists: # → #"]
     ),
     "a file that was missing": Row(
-        lambda project: project.write("recipes/absent.txt", "3"), ["file recipes/absent.txt: - → #"]
+        lambda project: project.write("recipes/absent.txt", "3"), ["presence recipes/absent.txt: - → present"]
     ),
+    "a file that is only asked for goes": Row(
+        lambda project: (project.root / "recipes/flag").unlink(), ["presence recipes/flag: present → -"]
+    ),
+    "another content of it": Row(lambda project: project.write("recipes/flag", "other\n"), []),
     "a variable": Row(lambda project: None, ["environment OFFSET: - → #"], {"OFFSET": "1"}),
     "a variable that nobody reads": Row(lambda project: None, [], {"OFFSETS": "1"}),
     "a file that nobody reads": Row(lambda project: project.write("recipes/README.txt", "still by nobody\n"), []),

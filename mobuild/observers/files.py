@@ -21,8 +21,10 @@ import time
 from typing import Any, Sequence
 
 from mobuild.firstparty import PACKAGE, is_below, is_first_party, is_installed, is_stdlib
+from mobuild.observers import presence
 
 ABSENT = "-"
+PRESENT = "present"
 _EVENTS = ("open", "os.listdir", "os.scandir")
 _SYSTEM = ("/proc", "/sys", "/dev")
 _CHUNK = 1 << 20
@@ -40,6 +42,7 @@ class Files:
         in a listing; `own` are the node's inputs and its artifact, with all that is in them."""
         self.files: dict[str, str] = {}
         self.folders: dict[str, str] = {}
+        self.presence: dict[str, str] = {}  # of what was only looked for, in the project
         self.failure = ""
         self._roots = tuple(map(os.path.abspath, roots))
         self._known = frozenset(known) | frozenset(map(os.path.realpath, known))
@@ -55,10 +58,12 @@ class Files:
         if not _hooked:  # a hook cannot be removed, so there is one for the life of the process
             sys.addaudithook(_hook)
             _hooked = True
+        presence.watch(lambda path, found: self.event(PRESENT if found else ABSENT, (path,)))
 
     def stop(self) -> None:
         global _active
         _active = None
+        presence.unwatch()
         self.files = {path: digest for path, digest in self.files.items() if not self._is_scratch(path)}
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
@@ -77,10 +82,19 @@ class Files:
         path = _absolute(arguments[0] if arguments[0] is not None else ".")
         if not path or path in self.files or path in self.folders or not self._is_of_interest(path):
             return
-        if name == "open" and _writes(path, arguments[2]):
+        if name in (PRESENT, ABSENT):
+            self._look(name, path)
+        elif name == "open" and _writes(path, arguments[2]):
             self._written.add(path)
         elif path not in self._written and path not in self._known and self._is_users(path):
             self._record(name, path)
+
+    def _look(self, answer: str, path: str) -> None:
+        """Note the first answer to whether something is there; what is read as well counts by its content."""
+        if path in self._written or path in self._known or not any(is_below(path, root) for root in self._roots):
+            return
+        if self._is_users(path):
+            self.presence.setdefault(path, answer)
 
     def _record(self, name: str, path: str) -> None:
         if name != "open":

@@ -36,12 +36,18 @@ class Watch:
         observed = {
             "files": self._files.files,
             "folders": self._files.folders,
+            "presence": self._presence(loaded),
             "environment": self._variables.read,
             "modules": loaded,
             "sources": modules.sources(loaded),
             "distributions": modules.distributions() if self._distributions else {},
         }
         return {"observed": observed, "observed_by": self._on()}
+
+    def _presence(self, loaded: Mapping[str, str]) -> dict[str, str]:
+        """What was only looked for: neither read, listed nor loaded."""
+        others = {*self._files.files, *self._files.folders, *loaded.values()}
+        return {path: answer for path, answer in self._files.presence.items() if path not in others}
 
     def warnings(self) -> list[str]:
         """A sentence for each observer that failed: what it should have seen may change unnoticed."""
