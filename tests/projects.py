@@ -67,6 +67,24 @@ def count():
 '''
 
 
+METRIC = '''\
+"""Is the sign of the first output the label?"""
+
+
+def accuracy(outputs, labels):
+    return {"accuracy": (outputs["y"][:, 0] > 0) == (labels > 0)}
+'''
+LOADER = '''\
+"""Samples for the toy network."""
+
+GAIN = 1.0
+
+
+def preprocess(sample):
+    return {"x": sample["x"] * GAIN}
+'''
+
+
 @dataclass(frozen=True)
 class Project:
     """A folder with recipes and a cache, and how to run mobuild in it."""
@@ -159,6 +177,33 @@ def toy_project(root: Path) -> Project:
     project.write("recipes/vocabulary.txt", "one two three\n")
     write_weights(project.root / "models" / "toy.pt", seed=0)
     return project
+
+
+def validated_project(root: Path) -> Project:
+    """The toy project with data to calibrate on and to be judged on."""
+    project = toy_project(root)
+    write_data(project, "calibration", seed=1, count=120)
+    write_data(project, "evaluation", seed=2, count=200)
+    project.write("recipes/metrics.py", METRIC)
+    project.write("recipes/loader.py", LOADER)
+    project.edit(
+        "recipes/toy.yaml",
+        "shapes:",
+        '  calibration: {data: {npz: data/calibration.npz, transform: "loader.py:preprocess"}}\n'
+        '  validation: {data: {npz: data/evaluation.npz}, metric: "metrics.py:accuracy"}\n'
+        "constraints: {cosine_min: 0.9}\n"
+        "shapes:",
+    )
+    return project
+
+
+def write_data(project: Project, name: str, seed: int, count: int) -> None:
+    """Samples for the toy network, whose label is the sign of their first number."""
+    import numpy as np
+
+    x = np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
+    (project.root / "data").mkdir(exist_ok=True)
+    np.savez(project.root / "data" / f"{name}.npz", x=x, label=np.sign(x[:, 0]))
 
 
 def recipe_project(root: Path, nodes: str, files: Mapping[str, str] | None = None, name: str = "small") -> Project:

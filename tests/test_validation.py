@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.projects import Project, toy_project
+from tests.projects import Project, validated_project, write_data
 
-METRIC = '''\
-"""Is the sign of the first output the label?"""
-
-
-def accuracy(outputs, labels):
-    return {"accuracy": (outputs["y"][:, 0] > 0) == (labels > 0)}
-'''
 EVAL = '''\
 """Counts how often the model at --model is positive."""
 import json, sys
@@ -35,28 +28,10 @@ CMD = f"{sys.executable} eval.py {{in.engine}} {{out}}/m.json"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The toy project with data, validated in INT8 on the CPU and by proxy in fp16 for l20."""
-    project = toy_project(tmp_path_factory.mktemp("toy"))
-    write_data(project, "calibration", seed=1, count=120)
-    write_data(project, "evaluation", seed=2, count=200)
-    project.write("recipes/metrics.py", METRIC)
-    project.edit(
-        "recipes/toy.yaml",
-        "shapes:",
-        "  calibration: {data: {npz: data/calibration.npz}}\n"
-        '  validation: {data: {npz: data/evaluation.npz}, metric: "metrics.py:accuracy"}\n'
-        "shapes:",
-    )
+    project = validated_project(tmp_path_factory.mktemp("toy"))
     project.mobuild("target=validation", "precision=int8")
     project.mobuild("target=validation", "precision=fp16", "hardware=l20")
     return project
-
-
-def write_data(project: Project, name: str, seed: int, count: int) -> None:
-    import numpy as np
-
-    x = np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
-    (project.root / "data").mkdir(exist_ok=True)
-    np.savez(project.root / "data" / f"{name}.npz", x=x, label=np.sign(x[:, 0]))
 
 
 def report(project: Project, variant: str) -> dict[str, Any]:
