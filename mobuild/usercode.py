@@ -48,11 +48,7 @@ def bound(function: Callable[..., Any], inputs: Mapping[str, Path], positional: 
     Raises:
         ConfigError: it demands a parameter that is nearly, but not quite, the name of an input.
     """
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[positional:]
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        return function
-    named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    named = _named(function, positional)
     for each in named:
         near = did_you_mean(each.name, inputs) if each.name not in inputs and each.default is each.empty else ""
         if near:
@@ -62,6 +58,11 @@ def bound(function: Callable[..., Any], inputs: Mapping[str, Path], positional: 
                 f"inputs: {', '.join(sorted(inputs))}; more are given by `needs`",
             )
     return functools.partial(function, **{each.name: inputs[each.name] for each in named if each.name in inputs})
+
+
+def takes(function: Callable[..., Any], name: str, positional: int = 1) -> bool:
+    """Whether `bound` would give `function` the input `name`."""
+    return any(each.name == name for each in _named(function, positional))
 
 
 def split(reference: str) -> tuple[str, str]:
@@ -98,6 +99,15 @@ def locate(reference: str, where: str, beside: Path) -> Path:
             "a file is looked up beside its recipe; a module is written 'package.module:attribute'",
         )
     return path
+
+
+def _named(function: Callable[..., Any], positional: int) -> list[inspect.Parameter]:
+    """The parameters that can be given by name, after the first `positional` ones."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[positional:]
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return []
+    return [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
 
 
 def _python_files(parent: Path) -> list[str]:

@@ -63,7 +63,18 @@ def sample_digest(sample: Sample) -> str:
 def _raws(data: Data, inputs: Mapping[str, Path]) -> Iterator[Raw]:
     if not data.iterator:
         return READERS[data.format](inputs["data"], data.limit)
-    return _iterated(data.iterator, usercode.bound(usercode.resolve(data.iterator), inputs, positional=0))
+    function = usercode.resolve(data.iterator)
+    if data.path and not usercode.takes(function, "data", positional=0) and not _transform_takes_data(data):
+        raise NodeFailed(
+            f"data: {data.file_format} {data.path!r} beside iterator {data.iterator!r}, which does not read it: it has "
+            "no parameter 'data'",
+            f"drop one of the two, or write `def {data.iterator.rpartition(':')[2]}(data)`, which gets the path",
+        )
+    return _iterated(data.iterator, usercode.bound(function, inputs, positional=0))
+
+
+def _transform_takes_data(data: Data) -> bool:
+    return bool(data.transform) and usercode.takes(usercode.resolve(data.transform), "data")
 
 
 def _iterated(reference: str, function: Callable[[], Any]) -> Iterator[Raw]:

@@ -22,7 +22,8 @@ class Data:
     `npz`: a file with an array for each input, samples along the first axis, labels under `label`.
     `images`, `arrays`: a folder with a file for each sample, its label the name of its sub-folder.
     `jsonl`: a file with a mapping on each line, its label under `label`.
-    `iterator`: a function that yields `(inputs, label)`; it takes the file above as parameter `data`.
+    `iterator`: a function that yields `(inputs, label)`. A file or folder above is then its to read: it gets the
+    path as parameter `data`.
     `transform`: a function from one raw sample to `{input: array without batch}` or to that and a label.
     `limit`: at most so many samples, spread over the files of a folder; 0: all.
     `format` follows from the others and is not to be written.
@@ -62,7 +63,12 @@ class Data:
     @property
     def path(self) -> str:
         """The file or folder, relative to the project's root; empty when there is none."""
-        return self.npz or self.images or self.arrays or self.jsonl
+        return str(getattr(self, self.file_format)) if self.file_format else ""
+
+    @property
+    def file_format(self) -> str:
+        """The field that holds `path`."""
+        return next((name for name in PATHS if getattr(self, name)), "")
 
     @property
     def is_given(self) -> bool:

@@ -54,6 +54,10 @@ def endless():
     while True:
         yield {"x": np.array([number], np.float32)}
         number += 1
+
+
+def with_size(sample, data: Path):
+    return {"x": np.array([data.stat().st_size], np.float32)}
 """
 
 
@@ -150,6 +154,27 @@ def test_an_iterator_gets_the_file_it_names_and_gives_inputs_and_labels(folder: 
     found = read(Data(arrays="a.txt", iterator="transforms.py:rows"), folder / "a.txt")
 
     assert [(each.feeds["x"].item(), each.label) for each in found] == [(1, "1"), (2, "2")]
+
+
+def test_a_file_beside_an_iterator_that_does_not_read_it_is_refused(folder: Path) -> None:
+    (folder / "a.txt").write_text("1\n")
+
+    with pytest.raises(NodeFailed) as caught:
+        read(Data(jsonl="a.txt", iterator="transforms.py:endless"), folder / "a.txt")
+
+    assert str(caught.value) == (
+        "data: jsonl 'a.txt' beside iterator 'transforms.py:endless', which does not read it: it has no parameter "
+        "'data'\n  drop one of the two, or write `def endless(data)`, which gets the path"
+    )
+
+
+def test_a_file_beside_an_iterator_may_be_read_by_the_transform(folder: Path) -> None:
+    (folder / "a.txt").write_text("abc")
+    data = Data(jsonl="a.txt", iterator="transforms.py:endless", transform="transforms.py:with_size", limit=1)
+
+    (sample,) = read(data, folder / "a.txt")
+
+    assert sample.feeds["x"].tolist() == [3.0]
 
 
 def test_an_endless_iterator_is_read_up_to_the_limit(folder: Path) -> None:
