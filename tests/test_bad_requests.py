@@ -40,7 +40,12 @@ NOT_UNDERSTOOD = {
     "constraints=null": "recipe 'toy': constraints: expected a mapping, found nothing",
     "nodes=null": "recipe 'toy': nodes is no mapping\n  write nodes: {name: {kind: …}}",
     "nodes.onnx=null": "recipe 'toy': nodes.onnx is no mapping\n  write kind: … and its fields",
-    "nodes.onnx.model=null": f"{NODE} 'onnx', field 'model': expected text, found nothing",
+    "nodes.onnx.model=null": (
+        f"{NODE} 'onnx', field 'model': expected text, found nothing\n  write model: \"file.py:function\""
+    ),
+    "nodes.onnx.opset=null": (
+        f"{NODE} 'onnx', field 'opset': expected a whole number, found nothing\n  write opset: …, or leave it out"
+    ),
     "nodes.onnx.absolute_tolerance=nan": (
         f"{NODE} 'onnx', field 'absolute_tolerance': expected a finite number, found nan"
     ),
@@ -75,6 +80,42 @@ def test_a_value_that_is_not_understood_is_named(toy: Project, word: str, messag
     assert len(done.errors) == 1
     assert done.errors[0].startswith(message)
     assert "HYDRA" not in done.err and "Traceback" not in done.err
+
+
+DATA = "npz, images, arrays, jsonl, iterator, transform, limit, format"
+
+
+@pytest.mark.parametrize(("node", "target"), [("calibration", "engine"), ("validation", "validation")])
+def test_data_that_is_null_is_named_with_what_it_may_hold(toy: Project, node: str, target: str) -> None:
+    done = toy.mobuild("plan", f"target={target}", "precision=int8", f"nodes.{node}.data=null", check=False)
+
+    assert (done.status, done.out) == (2, ""), done.err
+    assert done.errors == (
+        f"{NODE} {node!r}, field 'data': expected a mapping with fields of Data, found nothing\n"
+        f"  Fields of Data: {DATA}\n  leave it out when there is nothing to say",
+    )
+
+
+def test_data_that_is_a_path_is_told_to_be_a_mapping(toy: Project) -> None:
+    done = toy.mobuild("plan", "precision=int8", "nodes.calibration.data=a.npz", check=False)
+
+    assert done.status == 2
+    assert done.errors == (
+        f"{NODE} 'calibration', field 'data': expected a mapping with fields of Data, found 'a.npz'\n"
+        f"  Fields of Data: {DATA}",
+    )
+
+
+def test_a_metric_that_is_null_is_told_what_to_write(toy: Project) -> None:
+    words = ("target=validation", "nodes.validation.data={npz: a.npz}", "nodes.validation.metric=null")
+
+    done = toy.mobuild("plan", *words, check=False)
+
+    assert done.status == 2
+    assert done.errors == (
+        f"{NODE} 'validation', field 'metric': expected text, found nothing\n"
+        '  write metric: "file.py:function", or leave it out',
+    )
 
 
 def test_a_model_beside_a_recipe_is_refused(toy: Project) -> None:

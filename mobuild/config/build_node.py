@@ -38,7 +38,7 @@ def construct(fields: Mapping[str, Any], where: str) -> Any:
                 f"{where}: unknown field {name!r}.{did_you_mean(name, known)}",
                 f"Fields of {cls.__name__}: {', '.join(known)}",
             )
-        values[name] = _value(value, hints.get(name), f"{where}, field {name!r}")
+        values[name] = _field(value, known[name], hints.get(name), f"{where}, field {name!r}")
     missing = [name for name, spec in known.items() if name not in values and _is_required(spec)]
     if missing:
         raise ConfigError(f"{where}: the field {missing[0]!r} has no value", f"write {missing[0]}: … in the recipe")
@@ -75,9 +75,22 @@ def _is_required(spec: dataclasses.Field[Any]) -> bool:
     return spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
 
 
+def _field(value: Any, spec: dataclasses.Field[Any], hint: Any, where: str) -> Any:
+    try:
+        return _value(value, hint, where)
+    except ConfigError as error:
+        if value is not None or error.hint:
+            raise
+        example = '"file.py:function"' if nodes.is_code(spec) else "…"
+        leave_out = "" if _is_required(spec) else ", or leave it out"
+        raise ConfigError(error.message, f"write {spec.name}: {example}{leave_out}") from error
+
+
 def _value(value: Any, hint: Any, where: str) -> Any:
     if isinstance(value, Mapping) and "_target_" in value:
         return construct(value, where)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return _nested(value, hint, where)
     if hint is str and not isinstance(value, str):
         raise _no_text(value, where)
     if hint in (int, bool) and type(value) is not hint:
@@ -90,6 +103,17 @@ def _value(value: Any, hint: Any, where: str) -> Any:
     if isinstance(value, Mapping) and typing.get_origin(hint) is abc.Mapping:
         return _mapping(value, typing.get_args(hint)[1], where)
     return _frozen(value, where)
+
+
+def _nested(value: Any, cls: type, where: str) -> Any:
+    """A field that is a dataclass of its own, such as the `data` of a calibration."""
+    if isinstance(value, Mapping):
+        return construct({"_target_": f"{cls.__module__}.{cls.__qualname__}", **value}, where)
+    names = ", ".join(spec.name for spec in dataclasses.fields(cls))
+    raise ConfigError(
+        f"{where}: expected a mapping with fields of {cls.__name__}, found {_found(value)}",
+        f"Fields of {cls.__name__}: {names}" + "\nleave it out when there is nothing to say" * (value is None),
+    )
 
 
 def _check_shape(value: Any, hint: Any, where: str) -> None:
