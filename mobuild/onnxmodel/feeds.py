@@ -7,11 +7,12 @@ forms of one model, a first run of an engine.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mobuild.errors import ConfigError
 
+RANGE_RULE = "from low up to, but without, high, as Python's range; of two neighbours, [0, 1], both occur"
 _DEFAULT_RANGE = (0, 1)  # a mask; whoever needs more says so in the recipe
 _SMALL = (3, 5, 7, 11, 13, 17, 19, 23)
 _TILES = tuple(32 * i for i in range(2, 10))
@@ -33,6 +34,35 @@ def feeds(summary: Mapping[str, Any], sizes: Mapping[str, int], seed: int = 0) -
     return {
         each["name"]: _array(each, _shape(each, sizes), ranges.get(each["name"]), seed) for each in summary["inputs"]
     }
+
+
+def check_range(limits: Any, dtype: str = "") -> tuple[float, float]:
+    """`limits` as (low, high); whole numbers that fit where the type `dtype` is one of integers.
+
+    Raises:
+        ConfigError: says what is wrong with it and what a range means, but not of which input it is.
+    """
+    kind = "whole numbers" if "int" in dtype else "numbers"
+    hint = f"range: [low, high]: {RANGE_RULE}"
+    types = (int,) if "int" in dtype else (int, float)
+    if not isinstance(limits, Sequence) or len(limits) != 2 or any(type(each) not in types for each in limits):
+        found = list(limits) if isinstance(limits, tuple) else limits
+        raise ConfigError(f"range: expected [low, high], two {kind}, found {found!r}", hint)
+    low, high = limits
+    if low > high:
+        raise ConfigError(f"range: expected low below high, found [{low}, {high}]", hint)
+    if "int" in dtype:
+        least, most = _held(dtype)
+        last = high if high - low <= 1 else high - 1
+        if low < least or last > most:
+            raise ConfigError(f"range: {dtype} holds {least} to {most}, found [{low}, {high}]", hint)
+    return low, high
+
+
+def _held(dtype: str) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    bits = int(dtype.rpartition("int")[2])
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def trial_sizes(summary: Mapping[str, Any], fixed: Mapping[str, int]) -> Iterator[dict[str, int]]:

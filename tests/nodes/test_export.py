@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import traceback
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,56 @@ def test_axis_of_which_the_network_takes_one_size_is_refused(tmp_path: Path) -> 
         "axis 'features' is dynamic, but the network takes no size but 4: the network fails at "
     )
     assert caught.value.hint == "write 4 in place of 'features' in `inputs`, or mend the network"
+
+
+@pytest.mark.parametrize("high", [60, 51])  # 51: met by chance, at a later size alone
+def test_range_with_numbers_that_the_network_does_not_take_is_blamed_and_not_the_sizes(
+    tmp_path: Path, high: int
+) -> None:
+    ids = {"shape": ["batch", "sequence"], "dtype": "int64", "range": [0, high]}
+
+    with pytest.raises(MobuildError) as caught:
+        export(tmp_path / "m.onnx", "Tokens", {"ids": ids})
+
+    message = f"input 'ids': the network does not take every number of its range [0, {high}]: the network fails at "
+    assert caught.value.message.startswith(message)
+    assert "IndexError: index out of range in self" in caught.value.message
+    assert caught.value.hint == (
+        "a range goes from low up to, but without, high, as Python's range; of two neighbours, [0, 1], both occur: "
+        "an embedding of 50 rows has range: [0, 50]"
+    )
+
+
+def test_range_ends_before_its_high_number(tmp_path: Path) -> None:
+    ids = {"shape": ["batch", "sequence"], "dtype": "int64", "range": [0, 50]}
+
+    built = export(tmp_path / "m.onnx", "Tokens", {"ids": ids}, sizes={"batch": 64, "sequence": 64})
+
+    assert built.onnx["ranges"] == {"ids": [0, 50]}
+
+
+WRONG_RANGES = {
+    "60": "range: expected [low, high], two whole numbers, found 60",
+    "[0]": "range: expected [low, high], two whole numbers, found [0]",
+    "['0', '50']": "range: expected [low, high], two whole numbers, found ['0', '50']",
+    "[0.5, 50]": "range: expected [low, high], two whole numbers, found [0.5, 50]",
+    "[50, 0]": "range: expected low below high, found [50, 0]",
+    "[0, 257]": "range: uint8 holds 0 to 255, found [0, 257]",
+}
+
+
+@pytest.mark.parametrize(("limits", "message"), WRONG_RANGES.items(), ids=list(WRONG_RANGES))
+def test_wrong_range_is_named_as_one_and_its_end_explained(limits: str, message: str) -> None:
+    ids = {"shape": ["batch"], "dtype": "uint8", "range": ast.literal_eval(limits)}
+
+    with pytest.raises(ConfigError) as caught:
+        Export(model="networks.py:Tokens", inputs={"ids": ids})
+
+    assert caught.value.message == f"input 'ids': {message}"
+    assert caught.value.hint == (
+        "range: [low, high]: from low up to, but without, high, as Python's range; of two neighbours, [0, 1], both "
+        "occur"
+    )
 
 
 def test_network_with_state_is_refused(tmp_path: Path) -> None:

@@ -165,6 +165,13 @@ def test_range_of_no_input_is_refused(tmp_path: Path) -> None:
     assert caught.value.message == "ranges: 'xx' is no input of the model. Did you mean 'x'?"
 
 
+def test_wrong_range_is_named() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Sanitize(ranges={"x": 5})
+
+    assert caught.value.message == "ranges: input 'x': range: expected [low, high], two numbers, found 5"
+
+
 def test_unknown_tool_in_raw_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         Sanitize(raw={"onnxsimp": {}})

@@ -17,6 +17,7 @@ from mobuild import onnxmodel, parity
 from mobuild.errors import NodeFailed
 from mobuild.nodes.export.frames import user_line, words
 from mobuild.nodes.export.shapes import Input, as_summary, axis_names
+from mobuild.onnxmodel.feeds import RANGE_RULE
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def _example(module: Any, inputs: Sequence[Input], fixed: Mapping[str, int]) -> 
             return _case(module, inputs, sizes, "")
         except NodeFailed as error:
             refused = error
+    _assert_ranges(module, inputs, list(onnxmodel.trial_sizes(as_summary(inputs), fixed)), refused)
     shapes = ", ".join(f"{each.name} {list(each.shape)}" for each in inputs)
     raise NodeFailed(
         f"no example of the inputs {shapes} fits: {refused.message}",
@@ -119,16 +121,43 @@ def _example(module: Any, inputs: Sequence[Input], fixed: Mapping[str, int]) -> 
 
 def _second(module: Any, inputs: Sequence[Input], example: Case, axis: str) -> Case:
     refused = NodeFailed("")
-    for size in onnxmodel.other_sizes(example.sizes[axis]):
-        if size != example.sizes[axis]:
-            try:
-                return _case(module, inputs, {**example.sizes, axis: size}, axis)
-            except NodeFailed as error:
-                refused = error
+    others = [
+        {**example.sizes, axis: size}
+        for size in onnxmodel.other_sizes(example.sizes[axis])
+        if size != example.sizes[axis]
+    ]
+    for sizes in others:
+        try:
+            return _case(module, inputs, sizes, axis)
+        except NodeFailed as error:
+            refused = error
+    _assert_ranges(module, inputs, others, refused)
     raise NodeFailed(
         f"axis {axis!r} is dynamic, but the network takes no size but {example.sizes[axis]}: {refused.message}",
         f"write {example.sizes[axis]} in place of {axis!r} in `inputs`, or mend the network",
     ) from refused
+
+
+def _assert_ranges(
+    module: Any, inputs: Sequence[Input], tried: Sequence[Mapping[str, int]], refused: NodeFailed
+) -> None:
+    """Blame a range and not the sizes when the network takes those with nothing but the range's lower end."""
+    import numpy as np
+
+    for sizes in tried:
+        feeds = onnxmodel.feeds(as_summary(inputs), sizes)
+        for each in inputs:
+            if each.limits and "int" in each.dtype:
+                lowest = np.full_like(feeds[each.name], each.limits[0])
+                try:
+                    run_torch(copy.deepcopy(module), {**feeds, each.name: lowest})
+                except NodeFailed:
+                    continue
+                raise NodeFailed(
+                    f"input {each.name!r}: the network does not take every number of its range "
+                    f"[{each.limits[0]}, {each.limits[1]}]: {refused.message}",
+                    f"a range goes {RANGE_RULE}: an embedding of 50 rows has range: [0, 50]",
+                ) from refused
 
 
 def _case(module: Any, inputs: Sequence[Input], sizes: Mapping[str, int], axis: str) -> Case:

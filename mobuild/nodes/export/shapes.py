@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mobuild.errors import ConfigError, did_you_mean
+from mobuild.onnxmodel.feeds import RANGE_RULE, check_range
 
 _FLOATS = ("float32", "float16", "float64")
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64")
@@ -93,14 +94,13 @@ def _limits(name: str, dtype: str, limits: Any) -> tuple[float, float] | None:
     if limits is None:
         raise ConfigError(
             f"input {name!r}: is {dtype} and has no range, so no example of it can be made",
-            f"say which values occur: {name}: {{shape: [...], dtype: {dtype}, range: [0, 30522]}}",
+            f"say which values occur, {RANGE_RULE}:\n"
+            f"{name}: {{shape: [...], dtype: {dtype}, range: [0, 30522]}} for a vocabulary of 30522",
         )
-    if isinstance(limits, str) or not isinstance(limits, Sequence) or len(limits) != 2:
-        raise ConfigError(f"input {name!r}: expected range: [low, high], found {limits!r}")
-    low, high = limits
-    if not low <= high:
-        raise ConfigError(f"input {name!r}: expected low <= high in its range, found [{low}, {high}]")
-    return low, high
+    try:
+        return check_range(limits, dtype)
+    except ConfigError as error:
+        raise ConfigError(f"input {name!r}: {error.message}", error.hint) from error
 
 
 def _is_size(value: Any) -> bool:

@@ -16,6 +16,7 @@ from mobuild import onnxmodel, parity
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 from mobuild.node import Built
 from mobuild.nodes.sanitize import judge, tools
+from mobuild.onnxmodel.feeds import check_range
 from mobuild.onnxmodel.files import save_beside
 from mobuild.onnxmodel.summary import write_ranges
 
@@ -52,8 +53,10 @@ class Sanitize:
                     f"tools: {', '.join(tools.OPTIONED)}; write raw: {{onnxsim: {{...}}}}",
                 )
         for name, limits in self.ranges.items():
-            if isinstance(limits, str) or len(limits) != 2 or not limits[0] <= limits[1]:
-                raise ConfigError(f"ranges: input {name!r}: expected [low, high], found {limits!r}")
+            try:
+                check_range(limits)
+            except ConfigError as error:
+                raise ConfigError(f"ranges: input {name!r}: {error.message}", error.hint) from error
 
     @property
     def suffix(self) -> str:
