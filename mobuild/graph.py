@@ -97,6 +97,13 @@ def expand(catalogue: Catalogue, target: str) -> tuple[str, ...]:
             "begin it with the standard chain: defaults: [/recipe/standard, _self_]",
         )
     if not in_chains:
+        if inside := [name for name in names if name.startswith(f"{target}.")]:
+            example = f"{target}.engine" if f"{target}.engine" in inside else inside[-1]
+            raise GraphError(
+                f"recipe {catalogue.recipe!r}: {target!r} is a chain, and a target is a node. "
+                f"Did you mean {example!r}?",
+                f"Nodes of {target!r}: {', '.join(inside)}",
+            )
         raise GraphError(
             f"recipe {catalogue.recipe!r}: there is no node {target!r} to build.{did_you_mean(target, names)}",
             f"Nodes: {', '.join(names)}",

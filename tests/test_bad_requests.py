@@ -39,6 +39,15 @@ NOT_UNDERSTOOD = {
     ),
     "constraints=null": "recipe 'toy': constraints: expected a mapping, found nothing",
     "nodes=null": "recipe 'toy': nodes is no mapping\n  write nodes: {name: {kind: …}}",
+    "nodes.engin.foo=1": (
+        "recipe 'toy', node 'engin': has no kind, so 'foo' is read as a node of a chain. Did you mean 'engine'?"
+    ),
+    "nodes.engin.raw.foo=1": "recipe 'toy', node 'engin.raw': has no kind. Did you mean 'engine'?",
+    "nodes.engin.backend=onnxruntime": (
+        "recipe 'toy', node 'engin': has no kind, and as a chain no nodes. Did you mean 'engine'?\n"
+        "  write kind: … in it, or drop it"
+    ),
+    "nodes.engin=1": "recipe 'toy': nodes.engin is no mapping. Did you mean 'engine'?",
     "nodes.onnx=null": "recipe 'toy': nodes.onnx is no mapping\n  write kind: … and its fields",
     "nodes.onnx.model=null": (
         f"{NODE} 'onnx', field 'model': expected text, found nothing\n  write model: \"file.py:function\""

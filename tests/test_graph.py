@@ -93,3 +93,13 @@ def test_an_unknown_target_names_the_nearest_node() -> None:
         build_graph(CHAINS, ["imge"])
 
     assert caught.value.message == "recipe 'det': there is no node 'imge' to build. Did you mean 'image'?"
+
+
+def test_a_chain_as_a_target_names_its_nodes() -> None:
+    with pytest.raises(GraphError) as caught:
+        build_graph(CHAINS, ["enc"])
+
+    assert str(caught.value) == (
+        "recipe 'det': 'enc' is a chain, and a target is a node. Did you mean 'enc.engine'?\n"
+        "  Nodes of 'enc': enc.onnx, enc.engine"
+    )

@@ -75,24 +75,47 @@ class RecipeNodes:
             _check_name(name, f"recipe {self.recipe!r}, node {name!r}")
             if not isinstance(entry, DictConfig):
                 raise self._no_node(chain, name)
-            if "kind" in entry or "_target_" in entry:
+            if _has_kind(entry):
                 self._entries[where] = (chain, entry)
             elif chain:
                 raise ConfigError(
-                    f"recipe {self.recipe!r}, node {where!r}: has no kind", f"Kinds: {', '.join(self._kinds())}"
+                    f"recipe {self.recipe!r}, node {where!r}: has no kind{self._near(where)}",
+                    f"Kinds: {', '.join(self._kinds())}",
                 )
             else:
                 self._collect(where, entry)
+                if not any(each.startswith(f"{where}.") for each in self._entries):
+                    raise ConfigError(
+                        f"recipe {self.recipe!r}, node {where!r}: has no kind, and as a chain no nodes"
+                        f"{self._near(where)}",
+                        "write kind: … in it, or drop it",
+                    )
 
     def _no_node(self, chain: str, name: str) -> ConfigError:
         """An entry that is no mapping: a node without fields, or a field of a node that has no kind."""
         if chain:
             return ConfigError(
-                f"recipe {self.recipe!r}, node {chain!r}: has no kind, so {name!r} is read as a node of a chain",
+                f"recipe {self.recipe!r}, node {chain!r}: has no kind, so {name!r} is read as a node of a chain"
+                f"{self._near(chain)}",
                 f"write kind: … in it (kinds: {', '.join(self._kinds())}),\n"
                 "or begin the recipe with the standard chain: defaults: [/recipe/standard, _self_]",
             )
-        return ConfigError(f"recipe {self.recipe!r}: nodes.{name} is no mapping", "write kind: … and its fields")
+        return ConfigError(
+            f"recipe {self.recipe!r}: nodes.{name} is no mapping{self._near(name)}", "write kind: … and its fields"
+        )
+
+    def _near(self, name: str) -> str:
+        """`. Did you mean 'engine'?` for the nearest node that the recipe has, or an empty string."""
+        top = {str(key): entry for key, entry in self.app.nodes.items_ex(resolve=False)}
+        known = {
+            f"{chain}.{key!s}": entry
+            for chain, inner in top.items()
+            if isinstance(inner, DictConfig)
+            for key, entry in inner.items_ex(resolve=False)
+        }
+        nodes = {each for each, entry in {**known, **top}.items() if _has_kind(entry)} - {name}
+        near = did_you_mean(name, nodes) or did_you_mean(name.partition(".")[0], nodes)
+        return f".{near}" if near else ""
 
     def _scope(self, chain: DictConfig) -> DictConfig:
         """The root config with the chain's own precision, shapes and backend in place."""
@@ -190,6 +213,10 @@ class RecipeNodes:
             )
         path = Path(configured).expanduser()
         return path if path.is_absolute() else self.project.root / path
+
+
+def _has_kind(entry: Any) -> bool:
+    return isinstance(entry, DictConfig) and ("kind" in entry or "_target_" in entry)
 
 
 def _serving(toolchain: DictConfig, kind: str) -> Any:
