@@ -36,6 +36,7 @@ class NodeSpec:
     root: Path = Path()  # the project's: other paths are relative to it
     python: Path | None = None  # another interpreter to run under
     timeout_seconds: float | None = None
+    said_by: str = "uri: … in the recipe"  # where the path of a local source stands, for messages
 
 
 def local_source(spec: NodeSpec) -> Path | None:

@@ -180,7 +180,7 @@ class Planner:
     def _content(self, spec: NodeSpec) -> sources.SourceContent:
         path = local_source(spec)
         assert path
-        return sources.local_digest(path, self.store.files)
+        return sources.local_digest(path, self.store.files, spec.said_by)
 
     def _input_digest(self, producer: Step, edge: Edge) -> str:
         """The digest of an input: of the whole artifact, of one file in a folder, or of a folder in it."""

@@ -37,8 +37,8 @@ class SourceContent:
     is_folder: bool
 
 
-def local_digest(path: Path, files: StatCache) -> SourceContent:
-    """The content of the local source at `path`.
+def local_digest(path: Path, files: StatCache, said_by: str = "uri: … in the recipe") -> SourceContent:
+    """The content of the local source at `path`, which stands in `said_by`.
 
     A folder has the digest that the store would give it; a model without external data that of its file.
 
@@ -48,7 +48,7 @@ def local_digest(path: Path, files: StatCache) -> SourceContent:
     try:
         if path.is_dir():
             return _folder(path, files)
-        _check_file(path)
+        _check_file(path, said_by)
         data = onnx_external.files(path) if path.suffix.lower() == ".onnx" else {}
         return _bundle(path, data, files) if data else _file(path, files)
     except OSError as error:
@@ -136,12 +136,12 @@ def _check_loop(link: Path, above: tuple[Path, ...]) -> None:
         )
 
 
-def _check_file(path: Path) -> None:
+def _check_file(path: Path, said_by: str) -> None:
     if not path.exists():
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise SourceError(
             f"source '{path}': there is no such file.{did_you_mean(path.name, siblings)}",
-            "put it there, or write where it is: uri: … in the recipe",
+            f"put it there, or write where it is: {said_by}",
         )
     if not path.is_file():
         raise SourceError(f"source '{path}': is neither a file nor a folder")

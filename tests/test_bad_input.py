@@ -45,7 +45,26 @@ CASES = {
     "missing weights": (
         ["nodes.weights.uri=models/tyo.pt"],
         1,
-        [f"{NODE} 'weights': source '{{root}}/models/tyo.pt': there is no such file. Did you mean 'toy.pt'?"],
+        [
+            f"{NODE} 'weights': source '{{root}}/models/tyo.pt': there is no such file. Did you mean 'toy.pt'?",
+            "put it there, or write where it is: nodes.weights.uri in the recipe",
+        ],
+    ),
+    "missing data": (
+        ["precision=int8", "nodes.calibration.data={npz: tones.npz}"],
+        1,
+        [
+            f"{NODE} 'calibration.data': source '{{root}}/tones.npz': there is no such file.",
+            "put it there, or write where it is: data: of node 'calibration'",
+        ],
+    ),
+    "missing model": (
+        ["model=no.onnx"],
+        1,
+        [
+            "recipe 'no', node 'onnx': source '{root}/no.onnx': there is no such file.",
+            "put it there, or write where it is: model=…",
+        ],
     ),
     "wrong digest": (
         ["nodes.weights.uri=file://{root}/models/toy.pt", f"nodes.weights.sha256={'0' * 64}"],

@@ -127,6 +127,19 @@ def test_a_metric_that_is_null_is_told_what_to_write(toy: Project) -> None:
     )
 
 
+def test_a_hardware_file_without_anything_in_it_is_named(tmp_path: Path) -> None:
+    project = Project(tmp_path, tmp_path / "cache")
+    project.write("conf/hardware/mine.yaml", "# facts to come\n")
+
+    done = project.mobuild("plan", "hardware=mine", check=False)
+
+    assert done.status == 2
+    assert done.errors == (
+        "conf/hardware/mine.yaml: is empty\n"
+        "  write the facts of the device, at least name: mine and vendor: …; conf/README.md says which",
+    )
+
+
 def test_a_model_beside_a_recipe_is_refused(toy: Project) -> None:
     done = toy.mobuild("plan", "model=det.onnx", "recipe=toy", check=False)
 

@@ -41,7 +41,7 @@ def construct(fields: Mapping[str, Any], where: str) -> Any:
         values[name] = _field(value, known[name], hints.get(name), f"{where}, field {name!r}")
     missing = [name for name, spec in known.items() if name not in values and _is_required(spec)]
     if missing:
-        raise ConfigError(f"{where}: the field {missing[0]!r} has no value", f"write {missing[0]}: … in the recipe")
+        raise ConfigError(f"{where}: the field {missing[0]!r} has no value", f"write {missing[0]}: …")
     try:
         return cls(**values)
     except ConfigError as error:

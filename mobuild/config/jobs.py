@@ -87,6 +87,11 @@ def _constraints(app: DictConfig, recipe: str) -> dict[str, Any]:
 
 def _hardware(app: DictConfig, choices: Mapping[str, str]) -> Hardware:
     name = choices.get("hardware")
+    if not app.hardware:
+        raise ConfigError(
+            f"conf/hardware/{name}.yaml: is empty",
+            f"write the facts of the device, at least name: {name} and vendor: …; conf/README.md says which",
+        )
     fields = {"_target_": "mobuild.hardware.Hardware", **plain(app, "hardware", f"hardware {name!r}")}
     hardware = construct(fields, f"conf/hardware/{name}.yaml")
     assert isinstance(hardware, Hardware)

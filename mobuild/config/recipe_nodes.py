@@ -53,6 +53,7 @@ class RecipeNodes:
         self._scopes: dict[str, DictConfig] = {}
         self._entries: dict[str, tuple[str, DictConfig]] = {}
         self._specs: dict[str, NodeSpec] = {}
+        self._said_by = {"onnx": "model=…"} if choice == ONNX_RECIPE else {}
         if not isinstance(app.nodes, DictConfig):
             raise ConfigError(f"recipe {self.recipe!r}: nodes is no mapping", "write nodes: {name: {kind: …}}")
         self._collect("", app.nodes)
@@ -161,6 +162,7 @@ class RecipeNodes:
             root=self.root,
             python=self._python(placing.get("python", _serving(scope.toolchain, node.kind)), node, where),
             timeout_seconds=seconds(placing.get("timeout_seconds"), f"{where}, field 'timeout_seconds'"),
+            said_by=self._said_by.get(name, f"nodes.{name}.uri in the recipe"),
         )
 
     def _needs(self, name: str, placing: Mapping[str, Any], node: Any) -> dict[str, str]:
@@ -172,6 +174,7 @@ class RecipeNodes:
         roles = {**_roles(placing, "needs", where), **_roles(placing, "in", where)}
         for role, uri in getattr(node, "sources", {}).items():
             roles[role] = f"{name}.{role}"
+            self._said_by[roles[role]] = f"{role}: of node {name!r}"
             self._entries[roles[role]] = ("", OmegaConf.create({"kind": "source", "uri": uri}))
         unneeded = getattr(node, "unneeded", ())
         return {str(role): str(need) for role, need in roles.items() if need and role not in unneeded}

@@ -125,6 +125,26 @@ def test_opset_that_dynamo_misses_is_refused(tmp_path: Path) -> None:
     assert caught.value.hint == "exporter: torchscript meets opset 17; or ask for opset: 18"
 
 
+@BOTH
+def test_opset_that_no_exporter_meets_says_which_are_met(tmp_path: Path, exporter: str) -> None:
+    with pytest.raises(MobuildError) as caught:
+        export(tmp_path / "m.onnx", "Linear", {"x": ["batch", 4]}, opset=99, exporter=exporter)
+
+    assert caught.value.message.startswith("asked for opset 99")
+    assert caught.value.message.endswith(f": the {exporter} exporter does not meet it")
+    newest = onnx.defs.onnx_opset_version()
+    assert caught.value.hint == f"dynamo meets 18 to {newest}, torchscript 7 to 20"
+
+
+@BOTH
+def test_raw_argument_that_torch_does_not_take_is_named(tmp_path: Path, exporter: str) -> None:
+    with pytest.raises(MobuildError) as caught:
+        export(tmp_path / "m.onnx", "Linear", {"x": ["batch", 4]}, raw={"optimise": True}, exporter=exporter)
+
+    assert caught.value.message == ("raw: 'optimise' is no argument of torch.onnx.export. Did you mean 'optimize'?")
+    assert caught.value.hint.startswith("arguments: model, args, f, ")
+
+
 def test_that_opset_is_met_by_torchscript(tmp_path: Path) -> None:
     built = export(tmp_path / "m.onnx", "Normed", {"x": ["batch", 3, "h", "w"]}, opset=17, exporter="torchscript")
 

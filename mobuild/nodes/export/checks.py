@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.errors import NodeFailed
+from mobuild.nodes.export.exporters import DYNAMO_FIRST_OPSET, TORCHSCRIPT_OPSETS, opsets
 from mobuild.nodes.export.shapes import Input
 from mobuild.onnxmodel.summary import of_model
-
-TORCHSCRIPT_OPSETS = range(7, 21)
-DYNAMO_FIRST_OPSET = 18
 
 
 def assert_names_differ(inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -81,7 +79,7 @@ def _assert_opset(asked: int, got: int, exporter: str) -> None:
     elif exporter == "torchscript" and asked >= DYNAMO_FIRST_OPSET:
         hint = f"exporter: dynamo meets opset {asked}; or ask for opset: {got}"
     else:
-        hint = f"no exporter of this torch meets opset {asked}; ask for opset: {got}"
+        hint = opsets()
     raise NodeFailed(f"asked for opset {asked}, got {got}: the {exporter} exporter does not meet it", hint)
 
 

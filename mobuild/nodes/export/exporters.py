@@ -8,19 +8,24 @@ shape is not (whether it holds at other sizes is the proof's question).
 from __future__ import annotations
 
 import contextlib
+import inspect
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mobuild.errors import NodeFailed
+from mobuild.errors import NodeFailed, did_you_mean
 from mobuild.nodes.export import naming
 from mobuild.nodes.export.frames import causes, decolour, is_users, place, user_line, words
 from mobuild.nodes.export.shapes import Input
 from mobuild.onnxmodel.files import EXTERNAL_BYTES
 
 EXPORTERS = ("dynamo", "torchscript")
+TORCHSCRIPT_OPSETS = range(7, 21)
+DYNAMO_FIRST_OPSET = 18
+_UNKNOWN_ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
 _OF_SHAPES = ("aten::size", "aten::sym_size", "aten::numel", "aten::dim", "aten::len", "prim::shape")
 
 
@@ -42,7 +47,7 @@ def export(exporter: str, module: Any, arguments: Sequence[Any], file: Path, opt
         decolour(error)
         if branches:
             raise _branch(branches[0]) from error
-        raise _explained(exporter, error) from error
+        raise _explained(exporter, error, options) from error
     if branches:
         raise _branch(branches[0])
 
@@ -132,7 +137,21 @@ def _branch(where: str) -> NodeFailed:
     )
 
 
-def _explained(exporter: str, error: Exception) -> NodeFailed:
+def opsets() -> str:
+    """Which opsets the exporters meet: the dynamo exporter up to the newest that onnx knows."""
+    import onnx
+
+    first, last = TORCHSCRIPT_OPSETS[0], TORCHSCRIPT_OPSETS[-1]
+    return f"dynamo meets {DYNAMO_FIRST_OPSET} to {onnx.defs.onnx_opset_version()}, torchscript {first} to {last}"
+
+
+def _explained(exporter: str, error: Exception, options: Mapping[str, Any]) -> NodeFailed:
+    unknown = _UNKNOWN_ARGUMENT.search(str(error))
+    if unknown and unknown.group(1) in options:
+        return _unknown_argument(unknown.group(1))
+    if "onnx_opset_version" in str(error):
+        asked = options["opset_version"]
+        return NodeFailed(f"asked for opset {asked}: the {exporter} exporter does not meet it", opsets())
     where = user_line(error)
     if any(_is_data_dependent(cause) for cause in causes(error)):
         return _branch(where or "the network")
@@ -140,6 +159,16 @@ def _explained(exporter: str, error: Exception) -> NodeFailed:
     return NodeFailed(
         f"the {exporter} exporter fails{f' at {where}' if where else ''}: {words(error)}",
         f"the whole message is in the log; exporter: {other} takes another way",
+    )
+
+
+def _unknown_argument(name: str) -> NodeFailed:
+    import torch
+
+    known = list(inspect.signature(torch.onnx.export).parameters)
+    return NodeFailed(
+        f"raw: {name!r} is no argument of torch.onnx.export.{did_you_mean(name, known)}",
+        f"arguments: {', '.join(known)}",
     )
 
 
