@@ -15,7 +15,7 @@ import dataclasses
 import importlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Mapping, Protocol, Sequence
+from typing import Any, ClassVar, Collection, Mapping, Protocol, Sequence
 
 _MARK = "mobuild"
 
@@ -77,6 +77,16 @@ class Checks(Protocol):
 
         Raises:
             ConfigError: the node's parameters do not fit the model.
+        """
+
+
+class ChecksRoles(Protocol):
+    """A node that can judge the roles of its needs, before any of them is built."""
+
+    def check_roles(self, roles: Collection[str]) -> None:
+        """
+        Raises:
+            ConfigError: the node's parameters ask for a role that is not there.
         """
 
 

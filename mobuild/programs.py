@@ -14,7 +14,7 @@ import shlex
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
@@ -44,17 +44,33 @@ def named_files(cmd: str, project: Path, cwd: str = "") -> tuple[Path, ...]:
     return tuple(sorted(path for path in named if path.is_file() and root in path.parents))
 
 
+def check_roles(cmd: str, roles: Iterable[str]) -> None:
+    """Refuse a placeholder of `cmd` that stands for none of the node's `roles`.
+
+    Raises:
+        ConfigError: names it and lists the known ones.
+    """
+    known = {"out", *(f"in.{role}" for role in roles)}
+    for name in _PLACEHOLDER.findall(cmd):
+        if name not in known:
+            raise ConfigError(
+                f"cmd: {{{name}}} is no input of this node.{did_you_mean(name, known)}",
+                f"known: {', '.join('{' + each + '}' for each in sorted(known))}; inputs are given by `needs`",
+            )
+
+
 def words(cmd: str, inputs: Mapping[str, Path], out: Path, shell: bool = False) -> list[str]:
     """`cmd` with `{in.<role>}` and `{out}` replaced by paths: its words, or one text for a shell.
 
     Raises:
-        ConfigError: a placeholder that is no input; lists the known ones.
+        ConfigError: a placeholder that is no input (`check_roles`).
     """
+    check_roles(cmd, inputs)
     paths = {f"in.{role}": str(path) for role, path in inputs.items()}
     paths["out"] = str(out)
 
     def place(found: re.Match[str]) -> str:
-        path = _known(paths, found.group(1))
+        path = paths[found.group(1)]
         return shlex.quote(path) if shell else path
 
     return [_PLACEHOLDER.sub(place, part) for part in ([cmd] if shell else split(cmd))]
@@ -84,15 +100,6 @@ def run(words: list[str], cwd: Path, env: Mapping[str, str] = {}, shell: bool = 
     if process.returncode:
         raise NodeFailed(f"{shlex.join(words)!r} {_ending(process.returncode)}", "\n".join(tail))
     return tail
-
-
-def _known(paths: Mapping[str, str], name: str) -> str:
-    if name not in paths:
-        raise ConfigError(
-            f"cmd: {{{name}}} is no input of this node.{did_you_mean(name, paths)}",
-            f"known: {', '.join('{' + each + '}' for each in sorted(paths))}; inputs are given by `needs`",
-        )
-    return paths[name]
 
 
 def _stream(process: subprocess.Popen[bytes]) -> list[str]:

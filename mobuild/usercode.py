@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Mapping
 
-from mobuild.errors import ConfigError, did_you_mean
+from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 
 folder: Path | None = None
 """The recipe's folder, set by the worker; files are looked up here (unset: the working directory)."""
@@ -28,8 +28,9 @@ def resolve(reference: str) -> Any:
     """The object that `reference` names, its module imported when it is not yet.
 
     Raises:
-        ConfigError: no `:`, no such file, module or attribute. What the module itself raises while it
-            is imported is the user's, and passes through.
+        ConfigError: no `:`, or no such file.
+        NodeFailed: no such module or attribute, as only the import can tell. What the module itself raises while
+            it is imported is the user's, and passes through.
     """
     where, attribute = split(reference)
     module = _file_module(reference, where) if is_file(where) else _named_module(reference, where)
@@ -46,13 +47,13 @@ def bound(function: Callable[..., Any], inputs: Mapping[str, Path], positional: 
     parameters are the caller's, whatever they are called.
 
     Raises:
-        ConfigError: it demands a parameter that is nearly, but not quite, the name of an input.
+        NodeFailed: it demands a parameter that is nearly, but not quite, the name of an input.
     """
     named = _named(function, positional)
     for each in named:
         near = did_you_mean(each.name, inputs) if each.name not in inputs and each.default is each.empty else ""
         if near:
-            raise ConfigError(
+            raise NodeFailed(
                 f"user code {getattr(function, '__name__', function)!r}: its parameter {each.name!r} is no input "
                 f"of this node.{near}",
                 f"inputs: {', '.join(sorted(inputs))}; more are given by `needs`",
@@ -152,7 +153,7 @@ def _named_module(reference: str, where: str) -> ModuleType:
         if error.name is None or not (where == error.name or where.startswith(error.name + ".")):
             raise  # something that the user's module imports is missing, not the module itself
         searched = " and ".join(repr(entry) for entry in sys.path[:2])
-        raise ConfigError(
+        raise NodeFailed(
             f"user code {reference!r}: {sys.executable} finds no module {error.name!r}",
             f"looked first in {searched}, then in the interpreter's packages; "
             "a file beside the recipe is written 'file.py:attribute'",
@@ -164,7 +165,7 @@ def _attribute(reference: str, holder: Any, name: str) -> Any:
         return getattr(holder, name)
     known = [known for known in dir(holder) if not known.startswith("_")]
     place = getattr(holder, "__file__", None) or repr(holder)
-    raise ConfigError(
+    raise NodeFailed(
         f"user code {reference!r}: {place} has no attribute {name!r}.{did_you_mean(name, known)}",
         f"it has: {', '.join(known[:12]) or 'nothing public'}",
     )

@@ -144,7 +144,7 @@ def test_code_that_is_no_python_fails_before_anything_runs(project: Project) -> 
 def test_a_misspelt_function_is_named_with_the_nearest(project: Project) -> None:
     done = export(project, "fien")
 
-    assert done.status == 2
+    assert done.status == 1
     assert done.errors[0].startswith(
         f"node 'onnx': user code 'code.py:fien': {project.root}/recipes/code.py has no attribute 'fien'. "
         "Did you mean 'fine'?"

@@ -92,6 +92,16 @@ CASES = {
         "nodes: {run: {kind: command, cmd: a}}\n",
         "recipe 'det', node 'run': the name is taken by run.json",
     ),
+    "a misspelt placeholder": (
+        "nodes:\n  weights: {kind: source, uri: a.pt}\n"
+        "  engine: {kind: command, cmd: 'cp {in.wieghts} {out}', needs: {weights: weights}}\n",
+        "recipe 'det', node 'engine': cmd: {in.wieghts} is no input of this node. Did you mean 'in.weights'?\n"
+        "  known: {in.weights}, {out}; inputs are given by `needs`",
+    ),
+    "a placeholder of an evaluation script": (
+        f"{STANDARD}target: reference\nnodes: {{validation: {{cmd: 'python eval.py {{in.labels}} {{in.engine}}'}}}}\n",
+        "recipe 'det', node 'reference': cmd: {in.labels} is no input of this node.",
+    ),
     "a class that is not there": (
         "nodes: {engine: {_target_: nosuch.Thing}}\n",
         "recipe 'det', node 'engine': _target_ 'nosuch.Thing' cannot be imported: ModuleNotFoundError: No module ",

@@ -83,7 +83,7 @@ def test_direction_by_name_leaves_the_others_higher() -> None:
 
 
 def test_direction_of_an_unknown_metric_is_named() -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(NodeFailed) as caught:
         compared({"loss": Score(1.0)}, {"loss": Score(1.0)}, {"los": "lower"})
 
     assert str(caught.value) == "better: 'los' is no metric. Did you mean 'loss'?\n  metrics: loss"

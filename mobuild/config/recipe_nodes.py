@@ -177,7 +177,12 @@ class RecipeNodes:
             self._said_by[roles[role]] = f"{role}: of node {name!r}"
             self._entries[roles[role]] = ("", OmegaConf.create({"kind": "source", "uri": uri}))
         unneeded = getattr(node, "unneeded", ())
-        return {str(role): str(need) for role, need in roles.items() if need and role not in unneeded}
+        needs = {str(role): str(need) for role, need in roles.items() if need and role not in unneeded}
+        try:
+            getattr(node, "check_roles", lambda _: None)(needs)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error.message}", error.hint) from error
+        return needs
 
     def _with_defaults(self, entry: DictConfig, where: str) -> DictConfig:
         kind = entry.get("kind")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mobuild.errors import ConfigError, NodeFailed, did_you_mean
+from mobuild.errors import NodeFailed, did_you_mean
 from mobuild.metrics.task import HIGHER, Score
 
 _Z = 1.959963984540054  # 97.5 % point of the normal distribution: two-sided 95 %
@@ -90,7 +90,7 @@ def _directions(better: Any, names: Sequence[str]) -> dict[str, str]:
         return dict.fromkeys(names, better)
     for name in better:
         if name not in names:
-            raise ConfigError(
+            raise NodeFailed(
                 f"better: {name!r} is no metric.{did_you_mean(name, names)}", f"metrics: {', '.join(names)}"
             )
     return {name: better.get(name, HIGHER) for name in names}

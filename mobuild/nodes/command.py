@@ -6,7 +6,7 @@ its output: status 0 without it is a failure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -54,6 +54,10 @@ class Command:
     def files(self, project: Path) -> tuple[Path, ...]:
         """Files below `project` that `cmd` names, sorted: scripts and data whose change is a change."""
         return programs.named_files(self.cmd, project, self.cwd)
+
+    def check_roles(self, roles: Collection[str]) -> None:
+        """Refuse a placeholder in `cmd` that is no need of the node."""
+        programs.check_roles(self.cmd, roles)
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         if self.out == "folder":

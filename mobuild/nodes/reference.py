@@ -8,7 +8,7 @@ graph, because it is not.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -58,6 +58,10 @@ class Reference:
     def files(self, project: Path) -> tuple[Path, ...]:
         """Files of the project that `cmd` names."""
         return programs.named_files(self.cmd, project)
+
+    def check_roles(self, roles: Collection[str]) -> None:
+        """Refuse a placeholder in `cmd` that is no need of the node; its model stands for the engine."""
+        programs.check_roles(self.cmd, {*roles, "engine"})
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         out.mkdir()

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mobuild.errors import ConfigError
+from mobuild.errors import ConfigError, NodeFailed
 
 RANGE_RULE = "from low up to, but without, high, as Python's range; of two neighbours, [0, 1], both occur"
 _DEFAULT_RANGE = (0, 1)  # a mask; whoever needs more says so in the recipe
@@ -28,7 +28,8 @@ def feeds(summary: Mapping[str, Any], sizes: Mapping[str, int], seed: int = 0) -
     last token there as well as the vocabulary's size.
 
     Raises:
-        ConfigError: an axis has no size, or an input's type cannot be made up (strings).
+        ConfigError: an axis has no size.
+        NodeFailed: an input's type cannot be made up (strings).
     """
     ranges = summary.get("ranges", {})
     return {
@@ -119,7 +120,7 @@ def _array(tensor: Mapping[str, Any], shape: tuple[int, ...], limits: Any, seed:
         values = random.uniform(limits[0], limits[1], shape) if limits else random.standard_normal(shape)
         return values.astype(_float(dtype))
     if "int" not in dtype:
-        raise ConfigError(f"input {tensor['name']!r}: no example can be made of type {dtype!r}")
+        raise NodeFailed(f"input {tensor['name']!r}: no example can be made of type {dtype!r}")
     low, high = limits or _DEFAULT_RANGE
     if high - low > 1:
         return random.integers(low, high, shape).astype(dtype)

@@ -276,7 +276,7 @@ def test_a_transform_that_returns_nothing_is_told_what_to_return(folder: Path) -
 def test_a_misspelt_need_of_a_transform_is_named(folder: Path) -> None:
     (folder / "a.jsonl").write_text('{"text": "b a"}\n')
 
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(NodeFailed) as error:
         data = Data(jsonl="a.jsonl", transform="transforms.py:misspelt")
         read(data, folder / "a.jsonl", vocabulary=folder / "a.jsonl")
 

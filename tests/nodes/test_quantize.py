@@ -140,7 +140,7 @@ def test_excluded_nodes_stay_float(tmp_path: Path) -> None:
 def test_excluding_an_unknown_node_says_which_was_meant(tmp_path: Path) -> None:
     model = convolutions(tmp_path / "m.onnx")
 
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(NodeFailed) as caught:
         quantize(Quantize("int8", exclude=["secnd"]), model, CONV_RANGES)
 
     assert caught.value.message == "exclude: 'secnd' matches no node. Did you mean 'second'?"

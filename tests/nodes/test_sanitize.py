@@ -159,7 +159,7 @@ def test_ranges_stay_in_the_file(tmp_path: Path) -> None:
 
 
 def test_range_of_no_input_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(NodeFailed) as caught:
         sanitize(foldable(tmp_path / "m.onnx"), tmp_path / "s.onnx", ranges={"xx": [0, 1]})
 
     assert caught.value.message == "ranges: 'xx' is no input of the model. Did you mean 'x'?"

@@ -44,7 +44,7 @@ def test_missing_package_says_which_interpreter_and_how_to_install(call):
 def test_unknown_attribute_suggests_the_near_one(project, call):
     project.write("other.py", "def load(): pass\n")
 
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(NodeFailed) as caught:
         project.run(toys.Call("other.py:laod"))
 
     path = project.recipes / "other.py"

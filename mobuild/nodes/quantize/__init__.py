@@ -183,7 +183,7 @@ class Quantize:
         for pattern in self.keep_fp32:
             if not any(sensitive.matches(node, (pattern,)) for node in model.graph.node):
                 known = {node.op_type for node in model.graph.node} | {node.name for node in model.graph.node}
-                raise ConfigError(
+                raise NodeFailed(
                     f"keep_fp32: {pattern!r} matches no node and no operator.{did_you_mean(pattern, known)}",
                     f"operators: {', '.join(sorted({node.op_type for node in model.graph.node}))}",
                 )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mobuild.errors import ConfigError, NodeFailed, did_you_mean
+from mobuild.errors import NodeFailed, did_you_mean
 from mobuild.nodes.quantize.ranges import assert_known
 from mobuild.onnxmodel.walk import captured, nodes, subgraphs
 
@@ -101,13 +101,13 @@ def excluded_nodes(model: Any, patterns: Sequence[str], operators: Sequence[str]
     """Names of the nodes that `patterns` (names, or fnmatch patterns of names) match.
 
     Raises:
-        ConfigError: a pattern matches no node.
+        NodeFailed: a pattern matches no node.
     """
     names = [node.name for node in model.graph.node]
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
             known = [node.name for node in model.graph.node if node.op_type in operators]
-            raise ConfigError(
+            raise NodeFailed(
                 f"exclude: {pattern!r} matches no node.{did_you_mean(pattern, names)}",
                 f"nodes that are quantised: {_some(known)}",
             )

@@ -126,7 +126,7 @@ def _assert_inputs(ranges: Mapping[str, Any], summary: Mapping[str, Any]) -> Non
     names = [each["name"] for each in summary["inputs"]]
     for name in ranges:
         if name not in names:
-            raise ConfigError(
+            raise NodeFailed(
                 f"ranges: {name!r} is no input of the model.{did_you_mean(name, names)}",
                 f"inputs: {', '.join(names)}",
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -98,6 +98,10 @@ class Validate:
     def files(self, project: Path) -> tuple[Path, ...]:
         """Files of the project that `cmd` names."""
         return programs.named_files(self.cmd, project)
+
+    def check_roles(self, roles: Collection[str]) -> None:
+        """Refuse a placeholder in `cmd` that is no need of the node."""
+        programs.check_roles(self.cmd, roles)
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         with tempfile.TemporaryDirectory(prefix=".validate-", dir=out.parent) as folder:
