@@ -25,6 +25,12 @@ class Batch:
     samples: Sequence[Sample]
     feeds: Mapping[str, Any]
 
+    @property
+    def span(self) -> str:
+        """`samples 32 to 47`, for messages."""
+        first, last = self.samples[0].index, self.samples[-1].index
+        return f"sample {first}" if first == last else f"samples {first} to {last}"
+
 
 def batches(samples: Iterable[Sample], summary: Mapping[str, Any], size: int) -> Iterator[Batch]:
     """Neighbours of equal shapes as batches of at most `size`, in order; one model's fixed batch goes before.

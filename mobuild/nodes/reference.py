@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mobuild import onnxmodel, programs
-from mobuild.data import Data, Sample, batches, sample_digest, samples
+from mobuild.data import Data, Sample, batches, fed, sample_digest, samples
 from mobuild.data.manifest import Manifest
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.evaluation import scripts
@@ -85,27 +85,29 @@ class Reference:
         summary = onnxmodel.summary(model)
         layout, session = Layout.of(summary), onnxmodel.open_session(model, optimized=True)
         spool, manifest = Spool(scratch), Manifest()
-        fed: list[tuple[str, Any]] = []
-        watched = _noted(samples(self.data, inputs), manifest, fed)
+        seen: list[tuple[str, Any]] = []
+        watched = _noted(samples(self.data, inputs), manifest, seen)
         for batch in batches(watched, summary, layout.size(SIZE)):
-            for sample, outputs in layout.split(batch, onnxmodel.run(session, batch.feeds)):
+            with fed(batch, summary["ranges"]):
+                found = onnxmodel.run(session, batch.feeds)
+            for sample, outputs in layout.split(batch, found):
                 for name, array in outputs.items():
                     refuse_nonfinite("reference", name, sample.index, array, array)
                 spool.add(outputs)
-        if not fed:
+        if not seen:
             raise NodeFailed(
                 f"data: expected at least one sample of {self.data.path or self.data.iterator!r}, found none",
                 "without evaluation data nothing can be proven; look at the path and at the filter of the transform",
             )
-        write_outputs(out, spool, layout, fed, manifest.document())
-        return len(fed)
+        write_outputs(out, spool, layout, seen, manifest.document())
+        return len(seen)
 
 
-def _noted(found: Iterable[Sample], manifest: Manifest, fed: list[tuple[str, Any]]) -> Iterator[Sample]:
+def _noted(found: Iterable[Sample], manifest: Manifest, seen: list[tuple[str, Any]]) -> Iterator[Sample]:
     """The samples as they pass, with their digest and label noted."""
     for sample in found:
         manifest.add(sample)
-        fed.append((sample_digest(sample), sample.label))
+        seen.append((sample_digest(sample), sample.label))
         yield sample
 
 

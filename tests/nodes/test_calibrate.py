@@ -20,7 +20,7 @@ from mobuild.errors import ConfigError, NodeFailed
 from mobuild.node import Built, code_references, decode, encode
 from mobuild.nodes.calibrate import Calibrate
 from mobuild.nodes.calibrate.histogram import TensorValues
-from tests.onnxmodel.models import model, value
+from tests.onnxmodel.models import embedding, model, value
 
 METHODS = {"minmax": {}, "percentile": {}, "entropy": {"bins": 256}}
 
@@ -198,6 +198,18 @@ def test_a_tensor_that_overflows_inside_the_model_is_named(tmp_path: Path) -> No
         calibrate(tmp_path, arrays)
 
     assert error.value.message == ("sample 0: tensor 'h' holds NaN or infinite values, though the inputs are finite")
+
+
+def test_ids_beyond_an_embedding_are_named_with_the_samples_that_hold_them(tmp_path: Path) -> None:
+    arrays = [np.full(3, 45 + i, np.int64) for i in range(10)]
+
+    with pytest.raises(NodeFailed) as error:
+        calibrate(tmp_path, arrays, embedding(), name="ids")
+
+    assert error.value.message.startswith("samples 0 to 9: ONNX Runtime fails in node 'lookup': ")
+    assert error.value.hint == (
+        "input 'ids' holds 45 (sample 0) to 54 (sample 9); its range is [0, 50], from 0 up to, but without, 50"
+    )
 
 
 def test_wrong_input_names_are_refused(tmp_path: Path) -> None:

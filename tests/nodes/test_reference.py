@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -16,6 +17,7 @@ from mobuild.errors import ConfigError, NodeFailed
 from mobuild.evaluation.reference import open_reference
 from mobuild.nodes.reference import Reference
 from tests.nodes import evaluated
+from tests.onnxmodel.models import embedding
 
 RAGGED = '''\
 """Samples of several lengths, and a random one."""
@@ -77,6 +79,20 @@ def test_outputs_of_different_shapes_are_kept_apart_and_not_padded(files: evalua
     x = np.load(files.folder / "data.npz")["x"]
     assert isinstance(found, list) and len(found) == 128
     assert [each.size for each in found[:10]] == [2 * int((row > 0).sum()) for row in x[:10]]
+
+
+def test_ids_beyond_an_embedding_are_named_with_the_samples_that_hold_them(files: evaluated.Files) -> None:
+    onnx.save(embedding(), files.folder / "ids.onnx")
+    np.savez(files.folder / "ids.npz", ids=np.arange(40, 60)[:, None])
+    inputs = {"model": files.folder / "ids.onnx", "data": files.folder / "ids.npz"}
+
+    with pytest.raises(NodeFailed) as error:
+        Reference(Data(npz="ids.npz")).build(inputs, files.folder / "out")
+
+    assert error.value.message.startswith("samples 0 to 15: ONNX Runtime fails in node 'lookup': ")
+    assert error.value.hint == (
+        "input 'ids' holds 40 (sample 0) to 55 (sample 15); its range is [0, 50], from 0 up to, but without, 50"
+    )
 
 
 def test_an_empty_set_is_refused(files: evaluated.Files) -> None:

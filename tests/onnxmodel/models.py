@@ -20,6 +20,20 @@ def value(name: str, shape: Sequence[int | str | None] | None, kind: int = Tenso
     return helper.make_tensor_value_info(name, kind, shape)
 
 
+def embedding() -> Any:
+    """ids [batch, length], of the range [0, 50] → Gather of 50 rows → MatMul → y."""
+    table, matrix = np.ones((50, 8), np.float32), np.ones((8, 4), np.float32)
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["h"], name="lookup"),
+        helper.make_node("MatMul", ["h", "matrix"], ["y"]),
+    ]
+    ids = value("ids", ["batch", "length"], TensorProto.INT64)
+    weights = [numpy_helper.from_array(table, "table"), numpy_helper.from_array(matrix, "matrix")]
+    net = model(nodes, [ids], [value("y", ["batch", "length", 4])], weights)
+    helper.set_model_props(net, {"mobuild.range.ids": "0,50"})
+    return net
+
+
 def matmul(size: int = 64) -> Any:
     weight = numpy_helper.from_array(np.eye(size, dtype=np.float32), "w")
     node = helper.make_node("MatMul", ["x", "w"], ["y"], name="product")

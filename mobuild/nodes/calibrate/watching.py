@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from mobuild import onnxmodel
-from mobuild.data import Batch
+from mobuild.data import Batch, fed
 from mobuild.errors import NodeFailed
 from mobuild.nodes.calibrate.histogram import TensorValues
 from mobuild.onnxmodel.files import save_beside
+from mobuild.onnxmodel.summary import ranges
 
 _FLOATS = ("tensor(float)", "tensor(float16)")
 
@@ -33,6 +34,7 @@ class Watched:
         file = onnxmodel.plain_files(path, scratch)
         model = onnxmodel.load(file, external_data=False)
         names = _names(model, operators, with_outputs)
+        self._ranges = ranges(model)
         self._inputs = [each.name for each in model.graph.input]
         _expose(model, [name for name in names if name not in self._inputs])
         save_beside(model, file, scratch / "watched.onnx")
@@ -51,15 +53,13 @@ class Watched:
         Raises:
             NodeFailed: the run fails, or a tensor is not finite; names the samples.
         """
-        try:
+        with fed(batch, self._ranges):
             found = onnxmodel.run(self._session, batch.feeds)
-        except NodeFailed as error:
-            raise NodeFailed(f"{_span(batch)}: {error.message}", error.hint) from error
         for name, values in self.tensors.items():
             array = batch.feeds[name] if name in self._inputs else found[name]
             if not values.add(array):
                 raise NodeFailed(
-                    f"{_span(batch)}: tensor {name!r} holds NaN or infinite values, though the inputs are finite",
+                    f"{batch.span}: tensor {name!r} holds NaN or infinite values, though the inputs are finite",
                     "the model overflows or divides by zero on this data; look at it in fp32 first",
                 )
 
@@ -82,8 +82,3 @@ def _expose(model: Any, names: Sequence[str]) -> None:
     del model.graph.output[:]
     for name in names:
         model.graph.output.add(name=name)
-
-
-def _span(batch: Batch) -> str:
-    first, last = batch.samples[0].index, batch.samples[-1].index
-    return f"sample {first}" if first == last else f"samples {first} to {last}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild import onnxmodel
-from mobuild.data import Batch, Data, Sample, batches, samples
+from mobuild.data import Batch, Data, Sample, batches, fed, samples
 from mobuild.errors import NodeFailed
 from mobuild.evaluation.outputs import Spool
 from mobuild.evaluation.reference import Reference
@@ -101,8 +101,9 @@ def measure(
     ragged = {name for name, values in reference.outputs.items() if isinstance(values, list)}
     stream = _labelled(samples(data, inputs), found.labels)
     for batch in batches(stream, summary, reference.layout.size(proved.size)):
-        before = _rows(earlier[0], reference, batch) if earlier and batch.samples[0].index < STAGE_SAMPLES else {}
-        for sample, outputs in reference.layout.split(batch, proved.run(batch.feeds)):
+        is_staged = earlier and batch.samples[0].index < STAGE_SAMPLES
+        before = _rows(earlier[0], reference, batch, summary["ranges"]) if is_staged else {}
+        for sample, outputs in reference.layout.split(batch, _run(proved, batch, summary["ranges"])):
             want = reference.row(sample)
             _check(proved, sample, outputs, want)
             total.add(sample, outputs, want, bool(ragged))
@@ -124,10 +125,15 @@ def _labelled(stream: Iterable[Sample], labels: list[Any]) -> Iterator[Sample]:
         yield sample
 
 
-def _rows(form: Form, reference: Reference, batch: Batch) -> dict[int, dict[str, Any]]:
+def _run(form: Form, batch: Batch, ranges: Mapping[str, Any]) -> Mapping[str, Any]:
+    with fed(batch, ranges):
+        return form.run(batch.feeds)
+
+
+def _rows(form: Form, reference: Reference, batch: Batch, ranges: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     """The outputs of `form` by sample."""
     found = {}
-    for sample, outputs in reference.layout.split(batch, form.run(batch.feeds)):
+    for sample, outputs in reference.layout.split(batch, _run(form, batch, ranges)):
         _check(form, sample, outputs, reference.row(sample))
         found[sample.index] = outputs
     return found
