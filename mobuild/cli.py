@@ -39,6 +39,17 @@ def _end_as_interrupted() -> None:
 
 def run(argv: list[str]) -> int:
     """Run one command line; returns 0 done, 1 failed, 2 not understood, 130 interrupted."""
+    from mobuild import streams
+
+    status, guard = 1, streams.Guard()
+    try:
+        status = _run(argv)
+    finally:
+        status = guard.end(status)
+    return status
+
+
+def _run(argv: list[str]) -> int:
     if argv in (["--version"], ["-V"]):
         import mobuild
 
@@ -56,9 +67,6 @@ def run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted; what was finished is kept, and the next run goes on from there", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
     finally:
         noop.recorder.end(status)
 
