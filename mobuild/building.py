@@ -66,7 +66,7 @@ class Builder:
                     with self._disk_blamed():
                         record = self._record(step, above, staging, log)
         except Exception as fault:  # noqa: BLE001 - one node's fault must not take the others along
-            error = _named_error(fault, f"node {step.spec.name!r}")
+            error = _named_error(fault, f"node {step.spec.name!r}", self.logs)
             return Result(step, "failed", time.monotonic() - begun, error, log)
         done = dataclasses.replace(step, state="fresh", digest=record.artifact.digest, record=record)
         return Result(done, "built", time.monotonic() - begun)
@@ -175,10 +175,10 @@ class Builder:
         )
 
 
-def _named_error(fault: Exception, where: str) -> MobuildError:
-    """`fault` with the node in its message; what nobody foresaw as a fault of mobuild."""
+def _named_error(fault: Exception, where: str, folder: Path) -> MobuildError:
+    """`fault` with the node in its message; what nobody foresaw as a fault of mobuild, reported in `folder`."""
     if not isinstance(fault, MobuildError):
-        return unforeseen(fault, where)
+        return unforeseen(fault, where, folder)
     if where not in fault.message:
         fault.message = f"{where}: {fault.message}"
     return fault

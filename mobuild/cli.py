@@ -72,26 +72,31 @@ def _run(argv: list[str]) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
+    from pathlib import Path
+
     from mobuild.config.overrides import take_apart
+    from mobuild.config.project import find_project
     from mobuild.errors import MobuildError
     from mobuild.report import messages
 
+    project = None
     try:
         _check_here()
         words = take_apart(argv)
         verb, bare = _verb(list(words.bare))
+        project = find_project(Path.cwd())
         if any(flag.split("=")[0] in _HYDRA_FLAGS for flag in words.flags):
-            return _compose_and_run(verb, (), words)
+            return _compose_and_run(verb, (), words, project)
         if verb in ("init", "clean", "list"):
-            return _without_jobs(verb, bare, words)
-        return _compose_and_run(verb, _target(verb, bare, words), words)
+            return _without_jobs(verb, bare, words, project)
+        return _compose_and_run(verb, _target(verb, bare, words), words, project)
     except MobuildError as error:
         messages.error(error)
         return error.status
     except Exception as fault:  # noqa: BLE001 - the last place where a traceback can become a sentence
         from mobuild.faults import unforeseen
 
-        messages.error(unforeseen(fault, f"mobuild {' '.join(argv)}"))
+        messages.error(unforeseen(fault, f"mobuild {' '.join(argv)}", project.faults if project else None))
         return 1
 
 
@@ -128,13 +133,9 @@ def _target(verb: str, bare: list[str], words: Words) -> tuple[str, ...]:
     return tuple(f"target={word}" for word in bare)
 
 
-def _without_jobs(verb: str, bare: list[str], words: Words) -> int:
-    from pathlib import Path
-
-    from mobuild.config.project import find_project
+def _without_jobs(verb: str, bare: list[str], words: Words, project: Project) -> int:
     from mobuild.errors import ConfigError
 
-    project = find_project(Path.cwd())
     as_json = verb == "list" and words.overrides == ("format=json",)
     if words.overrides and not as_json:
         raise ConfigError(f"{verb}: what is {words.overrides[0]!r}?", f"mobuild {verb} takes no overrides")
@@ -159,16 +160,13 @@ def _without_jobs(verb: str, bare: list[str], words: Words) -> int:
     return list_all(catalogue(project), as_json)
 
 
-def _compose_and_run(verb: str, overrides: tuple[str, ...], words: Words) -> int:
+def _compose_and_run(verb: str, overrides: tuple[str, ...], words: Words, project: Project) -> int:
     """Let Hydra compose and call the verb with all jobs at once."""
     from dataclasses import replace
-    from pathlib import Path
 
     from mobuild.config.entry import Entry
-    from mobuild.config.project import find_project
     from mobuild.report import messages
 
-    project = find_project(Path.cwd())
     if "COMP_LINE" in os.environ and words.asks_for_help:
         _complete(os.environ["COMP_LINE"], project)
     for text in project.notes:

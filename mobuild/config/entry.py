@@ -47,7 +47,7 @@ class Entry:
             if end.code:
                 return 2 if self.status is None else self.status or 1
         except Exception as error:  # noqa: BLE001 - Hydra's own, and whatever it lets through
-            return _reported(error)
+            return self._reported(error)
         finally:
             sys.argv = argv
             self._restore_environment()
@@ -62,10 +62,29 @@ class Entry:
             try:
                 jobs.append(make_job(compose(), self.project))
             except Exception as error:  # noqa: BLE001 - one job's fault must not take the others along
-                self.status = max(self.status, _reported(error))
+                self.status = max(self.status, self._reported(error))
         if not jobs:
             return
-        self.status = _worse(self.status, _call(self.verb, jobs))
+        self.status = _worse(self.status, self._call(jobs))
+
+    def _call(self, jobs: Sequence[Job]) -> int:
+        """Run the verb; its errors become messages and a status, also those that mobuild did not foresee."""
+        module = importlib.import_module(f"mobuild.verbs.{self.verb}")
+        verb: Callable[[Sequence[Job]], int] = getattr(module, self.verb)
+        try:
+            return verb(jobs)
+        except MobuildError as error:
+            messages.error(error)
+            return error.status
+        except Exception as error:  # noqa: BLE001 - a fault of mobuild itself must not look like the user's
+            messages.error(unforeseen(error, f"mobuild {self.verb}", self.project.faults))
+            return 1
+
+    def _reported(self, error: Exception) -> int:
+        """Print `error`; the status that it means."""
+        problem = explained(error, self.project)
+        messages.error(problem)
+        return problem.status
 
     def _restore_environment(self) -> None:
         """Before anything is run: the user's code sees the environment, and what it sees may count."""
@@ -97,27 +116,7 @@ def compose_job(overrides: Sequence[str], project: Project) -> Job:
     try:
         return make_job(compose_again(overrides), project)
     except (HydraException, OmegaConfBaseException) as error:
-        raise explained(error) from error
-
-
-def _reported(error: Exception) -> int:
-    """Print `error`; the status that it means."""
-    problem = explained(error)
-    messages.error(problem)
-    return problem.status
-
-
-def _call(name: str, jobs: Sequence[Job]) -> int:
-    """Run a verb; its errors become messages and a status, also those that mobuild did not foresee."""
-    verb: Callable[[Sequence[Job]], int] = getattr(importlib.import_module(f"mobuild.verbs.{name}"), name)
-    try:
-        return verb(jobs)
-    except MobuildError as error:
-        messages.error(error)
-        return error.status
-    except Exception as error:  # noqa: BLE001 - a fault of mobuild itself must not look like the user's
-        messages.error(unforeseen(error, f"mobuild {name}"))
-        return 1
+        raise explained(error, project) from error
 
 
 def _worse(one: int, other: int) -> int:

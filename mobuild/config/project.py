@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mobuild import faults
 from mobuild.errors import ConfigError, did_you_mean
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -34,6 +35,11 @@ class Project:
     @property
     def build(self) -> Path:
         return self.root / "build"
+
+    @property
+    def faults(self) -> Path:
+        """Where the reports of mobuild's own faults lie."""
+        return self.build / faults.FOLDER
 
     def cache(self, configured: str | None) -> Path:
         """`cache.dir`, else $MOBUILD_CACHE, else cache/ in the project; relative paths start at the root."""

@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from mobuild.config.catalogue import INTERNAL
-from mobuild.config.project import GROUPS, shipped
+from mobuild.config.project import GROUPS, Project, shipped
 from mobuild.config.recipes import SHAPES_GROUP, read_yaml
 from mobuild.config.settings import known_keys
 from mobuild.errors import ConfigError, MobuildError, did_you_mean
@@ -24,7 +24,7 @@ from mobuild.faults import unforeseen
 _GROUP_NAMES = {SHAPES_GROUP: "shapes"}
 
 
-def explained(error: Exception) -> MobuildError:
+def explained(error: Exception, project: Project) -> MobuildError:
     """`error` of a composition as one of mobuild's own."""
     if isinstance(error, MobuildError):
         return error
@@ -43,7 +43,7 @@ def explained(error: Exception) -> MobuildError:
         return ConfigError(f"a file of conf/ cannot be read as YAML: {' '.join(str(error).split())}")
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return ConfigError(_short(error))
-    return unforeseen(error, "composing the configuration")
+    return unforeseen(error, "composing the configuration", project.faults)
 
 
 def _unreadable(override: str) -> ConfigError:
