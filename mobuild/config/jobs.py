@@ -20,6 +20,7 @@ from mobuild.errors import ConfigError
 from mobuild.graph import build_graph
 from mobuild.hardware import Hardware
 from mobuild.job import Job
+from mobuild.profiles import check_shapes
 
 
 def make_job(config: DictConfig, project: Project) -> Job:
@@ -34,6 +35,7 @@ def make_job(config: DictConfig, project: Project) -> Job:
     nodes = _recipe_nodes(config, project)
     refuse_unknown_keys(app, project, f"recipe {nodes.recipe!r}")
     graph = build_graph(nodes, targets(nodes.app))
+    _check_shapes(app, nodes.recipe)
     job = Job(
         recipe=nodes.recipe,
         variant=variant_name(config, overrides, lambda other: _recipe_nodes(other, project)),
@@ -77,6 +79,15 @@ def _choose_shapes(app: DictConfig, overrides: Sequence[str]) -> None:
             f"{mixed[0].lstrip('+')} beside shapes=NAME: the chosen file replaces the shapes whole", "drop one of them"
         )
     app.shapes = chosen
+
+
+def _check_shapes(app: DictConfig, recipe: str) -> None:
+    """Refuse sizes that are none, also where no target reads them."""
+    shapes = app.shapes
+    try:
+        check_shapes(OmegaConf.to_container(shapes, resolve=True) if OmegaConf.is_config(shapes) else shapes)
+    except ConfigError as error:
+        raise ConfigError(f"recipe {recipe!r}: {error.message}", error.hint) from error
 
 
 def _constraints(app: DictConfig, recipe: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from mobuild.config.project import GROUPS, Project, shipped, witnesses
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, read_yaml
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.job import Settings
+from mobuild.units import parse_size
 
 FORMATS = ("text", "json")
 
@@ -27,6 +28,7 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
     Raises:
         ConfigError: a value of another type than the key has; names the key.
     """
+    parse_size(app.workspace, "workspace")  # also where no backend reads it: a slip would pass as a variant
     return Settings(
         cache=project.cache(_text_or_none(app, "cache.dir")),
         build=project.build,
