@@ -50,6 +50,13 @@ class Run:
         """The judgement on a node's measurements by that job's constraints; None without either."""
         return verdict(self.of(job, name).step, self.plan.jobs[job])
 
+    def is_refused(self, job: int) -> bool:
+        """Whether nothing came of a job because its request was wrong: no target, and no failure of another sort."""
+        graph = self.plan.jobs[job].graph
+        results = [self.of(job, name) for name in graph.nodes]
+        statuses = {result.error.status for result in results if result.error}
+        return statuses == {2} and not any(self.of(job, target).is_done for target in graph.targets)
+
     def misses(self) -> list[GateFailed]:
         """One error for each node of each job that misses a constraint."""
         found = []

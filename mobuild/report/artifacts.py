@@ -57,9 +57,14 @@ def artifact_path(job: Job, name: str, suffix: str) -> Path:
 
 
 def materialise(run: Run, store: Store, name: str) -> list[Placed]:
-    """Put the finished targets, their sidecars and a run.json into every job's folder."""
+    """Put the finished targets, their sidecars and a run.json into every job's folder.
+
+    A request that was refused gets no folder: each slip of the pen would leave a variant of its own.
+    """
     placed: list[Placed] = []
     for number, job in enumerate(run.plan.jobs):
+        if run.is_refused(number) and not variant_folder(job).exists():
+            continue
         with _explained(job):
             placed += _materialise_job(run, number, store, name)
     return placed
