@@ -22,6 +22,10 @@ KEYS = "backend, builders, cache, constraints, executor, format, hardware, keep_
 NOT_UNDERSTOOD = {
     "keep_going=maybe": "keep_going: expected true or false, found 'maybe'",
     "cache.strict=1": "cache.strict: expected true or false, found 1",
+    "workspace=lots": (
+        "workspace: expected a size such as 512MiB or 4GiB, found 'lots'\n  write a whole number with KiB, MiB, GiB"
+    ),
+    "workspace=4GB": "workspace: expected a size such as 512MiB or 4GiB, found '4GB'",
     "cache.dir=5": "cache.dir: expected a path or null, found 5",
     "executor.slots=0": "executor.slots: expected a whole number from 1, or null, found 0",
     "executor.timeout_seconds=soon": (
@@ -138,6 +142,40 @@ def test_a_hardware_file_without_anything_in_it_is_named(tmp_path: Path) -> None
         "conf/hardware/mine.yaml: is empty\n"
         "  write the facts of the device, at least name: mine and vendor: …; conf/README.md says which",
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    {
+        "workspace=lots": "workspace: expected a size such as 512MiB or 4GiB, found 'lots'",
+        "shapes.batch=lots": "recipe 'toy': shapes: axis 'batch': expected numbers, found 'lots'",
+        "constraints.accuracy_drop=lots": "recipe 'toy': constraints.accuracy_drop: expected a number, found 'lots'",
+    }.items(),
+)
+def test_a_value_is_checked_where_no_target_reads_it(toy: Project, word: str, message: str) -> None:
+    done = toy.mobuild("target=weights", word, check=False)
+
+    assert done.status == 2
+    assert done.errors[0].startswith(message)
+    assert not (toy.root / "build").exists()
+
+
+def test_a_request_that_was_refused_leaves_no_folder(toy: Project) -> None:
+    done = toy.mobuild("target=onnx", "nodes.onnx.model=gone.py:load", check=False)
+
+    assert done.status == 2
+    assert not list((toy.root / "build").glob("*/*"))
+
+
+def test_a_refused_request_takes_away_what_was_there(toy: Project, tmp_path: Path) -> None:
+    project = toy.copy(tmp_path) if toy.cache.exists() else toy
+    project.write("build/toy/cpu/onnx.onnx", "of an earlier build")
+    project.edit("recipes/toy.yaml", "toy.py:load", "gone.py:load")
+
+    project.mobuild("target=onnx", check=False)
+
+    assert project.states() == {"weights": "fresh", "onnx": "failed"}
+    assert not (project.root / "build/toy/cpu/onnx.onnx").exists()
 
 
 def test_a_model_beside_a_recipe_is_refused(toy: Project) -> None:

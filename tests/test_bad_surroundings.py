@@ -369,3 +369,22 @@ def test_a_new_recipe_builds_as_it_is(tmp_path: Path) -> None:
     assert Path(done.out.strip()).is_file()
     document = json.loads((project.root / "build/mine/cpu/run.json").read_text())
     assert {node["state"] for node in document["nodes"].values()} <= {"built", "fresh"}
+
+
+UNBUILT = """\
+  graph: {kind: command, cmd: "false", out: .onnx}
+  engine: {kind: build_engine, needs: {model: graph}}
+"""
+
+
+def test_a_warning_of_a_rule_is_said_once_with_the_jobs_that_it_is_about(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, UNBUILT)
+
+    some = project.mobuild("-m", "hardware=t4,cpu", "workspace=1GiB,2GiB", check=False)
+    every = project.mobuild("-m", "hardware=t4", "workspace=1GiB,2GiB", check=False)
+
+    rule = "R13: TensorRT-RTX 1.7"
+    (of_some,) = (line for line in some.err.splitlines() if rule in line)
+    (of_all,) = (line for line in every.err.splitlines() if rule in line)
+    assert of_some.startswith(f"warning: small/t4+1GiB, small/t4+2GiB: {rule}")
+    assert of_all.startswith(f"warning: {rule}")

@@ -73,6 +73,7 @@ def _judge(
     """The jobs that may run; the others are reported and left."""
     allowed: list[Job] = []
     refused: list[MobuildError] = []
+    warned: dict[str, list[Job]] = {}
     for job in jobs:
         try:
             found = findings(job, session.keys)
@@ -82,9 +83,15 @@ def _judge(
             refused.append(error)
             continue
         for finding in found:
-            messages.warning(f"{finding.code}: {finding.message}")
+            warned.setdefault(f"{finding.code}: {finding.message}", []).append(job)
         allowed.append(job)
+    for text, concerned in warned.items():
+        messages.warning(text if len(concerned) == len(jobs) else f"{_names(concerned)}: {text}")
     return allowed, refused
+
+
+def _names(jobs: Sequence[Job]) -> str:
+    return ", ".join(dict.fromkeys(f"{job.recipe}/{job.variant}" for job in jobs))
 
 
 def _notices(done: Run) -> list[str]:
