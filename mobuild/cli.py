@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    if argv in (["--version"], ["-V"]):
+    if "--version" in argv or argv == ["-V"]:
         import mobuild
 
         print(f"mobuild {mobuild.__version__}")
@@ -136,8 +136,9 @@ def _target(verb: str, bare: list[str], words: Words) -> tuple[str, ...]:
 def _without_jobs(verb: str, bare: list[str], words: Words, project: Project) -> int:
     from mobuild.errors import ConfigError
 
-    as_json = verb == "list" and words.overrides == ("format=json",)
-    if words.overrides and not as_json:
+    if words.flags:
+        raise ConfigError(f"{verb}: what is {words.flags[0]!r}?", f"mobuild {verb} takes no flags")
+    if words.overrides and verb != "list":
         raise ConfigError(f"{verb}: what is {words.overrides[0]!r}?", f"mobuild {verb} takes no overrides")
     if verb == "init":
         from mobuild.config.catalogue import INTERNAL
@@ -154,10 +155,29 @@ def _without_jobs(verb: str, bare: list[str], words: Words, project: Project) ->
         from mobuild.verbs.clean import clean
 
         return clean(project.build)
-    from mobuild.config.catalogue import catalogue
-    from mobuild.verbs.list import list_all
+    return _list(words, project)
 
-    return list_all(catalogue(project), as_json)
+
+def _list(words: Words, project: Project) -> int:
+    """The choices, and the targets of the recipe where one can be chosen and read."""
+    from mobuild.config.catalogue import catalogue
+    from mobuild.config.entry import compose_targets
+    from mobuild.config.overrides import value_of
+    from mobuild.errors import MobuildError
+    from mobuild.report import messages
+    from mobuild.verbs.list import Targets, list_all
+
+    targets, status = None, 0
+    try:
+        targets = Targets(*compose_targets(words, project))
+    except MobuildError as error:
+        if words.overrides:
+            messages.error(error)
+            status = error.status
+        else:  # no recipe was asked for, so what can be chosen is the whole answer
+            messages.note(f"no targets are shown: {error}")
+    list_all(catalogue(project), targets, value_of(words.overrides, "format") == "json")
+    return status
 
 
 def _compose_and_run(verb: str, overrides: tuple[str, ...], words: Words, project: Project) -> int:
@@ -167,20 +187,23 @@ def _compose_and_run(verb: str, overrides: tuple[str, ...], words: Words, projec
     from mobuild.config.entry import Entry
     from mobuild.report import messages
 
-    if "COMP_LINE" in os.environ and words.asks_for_help:
-        _complete(os.environ["COMP_LINE"], project)
+    if "COMP_LINE" in os.environ and words.asks_for_help and _complete(os.environ["COMP_LINE"], project):
+        return 0
     for text in project.notes:
         messages.note(text)
     return Entry(verb, project).run(replace(words, overrides=words.overrides + overrides))
 
 
-def _complete(line: str, project: Project) -> None:
-    """Offer verbs, and leave the line for Hydra as it understands it."""
-    from mobuild.config.completion import line_for_hydra, verbs_for
+def _complete(line: str, project: Project) -> bool:
+    """Offer verbs and recipes, and leave the line for Hydra as it understands it; whether that was all."""
+    from mobuild.config.catalogue import catalogue
+    from mobuild.config.completion import line_for_hydra, recipes_for, verbs_for
 
-    for verb in verbs_for(line, VERBS):
-        print(verb)
+    recipes = recipes_for(line, catalogue(project)["recipe"])
+    for word in verbs_for(line, VERBS) if recipes is None else recipes:
+        print(word)
     os.environ["COMP_LINE"] = line_for_hydra(line, project)
+    return recipes is not None
 
 
 def _check_here() -> None:

@@ -54,6 +54,12 @@ NOT_UNDERSTOOD = [
     (["init"], "error: init: expected one name"),
     (["init", "Two-Words"], "error: init: 'Two-Words' is no name for a recipe"),
     (["clean", "all"], "error: clean: what is 'all'?"),
+    (["--mutlirun"], "error: there is no flag '--mutlirun'. Did you mean '--multirun'?"),
+    (["list", "--foo"], "error: there is no flag '--foo'."),
+    (["clean", "-m"], "error: clean: what is '-m'?"),
+    (["plan", "--cfg"], "error: --cfg: expected a value after it"),
+    (["--cfg", "jobs"], "error: --cfg/-c: invalid choice: 'jobs' (choose from 'job', 'hydra', 'all')"),
+    (["-sc"], "error: --shell-completion: expected install=bash, or zsh, or fish"),
 ]
 
 
@@ -108,10 +114,44 @@ def test_a_plan_writes_nothing_into_the_project(toy: Project) -> None:
 
 
 def test_list_names_recipes_and_groups(toy: Project) -> None:
-    rows = dict(line.split(maxsplit=1) for line in toy.mobuild("list").out.splitlines())
+    rows = dict(line.split(maxsplit=1) for line in toy.mobuild("list").out.partition("\n\n")[0].splitlines())
 
     assert rows["recipe"].split() == ["crepe_tiny", "minilm", "toy"]
     assert {"cpu", "l20", "l4", "t4", "gtx1070"} <= set(rows["hardware"].split())
+
+
+def test_list_names_the_targets_of_the_recipe_with_their_kinds(toy: Project) -> None:
+    own = toy.mobuild("list").out.partition("\n\n")[2].splitlines()
+    chosen = json.loads(toy.mobuild("list", "recipe=minilm", "format=json").out)["target"]
+
+    assert own[0] == "targets of recipe toy, and their kinds:"
+    assert [line.split() for line in own[1:4]] == [["weights", "source"], ["onnx", "export"], ["sanitized", "sanitize"]]
+    assert (chosen["recipe"], chosen["kinds"]["tokenizer"]) == ("minilm", "source")
+
+
+def test_list_of_a_recipe_that_there_is_not_is_status_2(toy: Project) -> None:
+    done = toy.mobuild("list", "recipe=toys", check=False)
+
+    assert done.status == 2
+    assert done.errors[0].startswith("there is no recipe 'toys'. Did you mean 'toy'?")
+
+
+def test_help_offers_no_recipe_that_is_there_to_be_built_on(toy: Project) -> None:
+    text = toy.mobuild("--help").out
+
+    assert "recipe: crepe_tiny, minilm, toy\n" in text
+    assert "onnx_file" not in text and "standard" not in text
+
+
+def test_a_list_without_a_recipe_to_choose_is_still_a_list(toy: Project, tmp_path: Path) -> None:
+    project = Project(tmp_path, toy.cache)
+    for name in ("det", "cls"):
+        project.write(f"recipes/{name}.yaml", "# @package _global_\ndefaults: [/recipe/standard, _self_]\n")
+
+    done = project.mobuild("list")
+
+    assert "recipe     cls crepe_tiny det minilm\n" in done.out
+    assert done.err.startswith(f"note: no targets are shown: {tmp_path}/recipes: which of the recipes cls, det?")
 
 
 def test_the_path_of_what_was_not_built_says_how_to_build_it(toy: Project) -> None:

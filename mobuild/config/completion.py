@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mobuild.config.overrides import complete, take_apart
+from mobuild.config.overrides import Words, complete, take_apart
 from mobuild.config.project import Project
 from mobuild.errors import ConfigError
 
@@ -17,20 +17,41 @@ from mobuild.errors import ConfigError
 def verbs_for(line: str, verbs: Sequence[str]) -> list[str]:
     """The verbs that the last word of `line` may become; none once there is a verb, or in an override."""
     _, done, last = _split(line)
-    if take_apart(done).bare or last.startswith("-") or "=" in last:
+    if last.startswith("-") or "=" in last or _words(done).bare:
         return []
     return [verb for verb in verbs if verb.startswith(last)]
+
+
+def recipes_for(line: str, recipes: Sequence[str]) -> list[str] | None:
+    """The choices of `recipe=` that the last word of `line` may become; None for any other word.
+
+    Hydra would offer as well what recipes are built on.
+    """
+    *_, last = _split(line)
+    key, _, value = last.partition("=")
+    if key != "recipe" or "=" not in last:
+        return None
+    before = value[: value.rfind(",") + 1]
+    return [f"recipe={before}{name}" for name in recipes if name.startswith(value[len(before) :])]
 
 
 def line_for_hydra(line: str, project: Project) -> str:
     """`line` without its bare words, with the recipe that would be built."""
     program, done, last = _split(line)
-    words = take_apart(done)
+    words = _words(done)
     try:
         overrides = complete(words, project)
     except ConfigError:  # several recipes and no default: what does not depend on them is still completed
         overrides = list(words.overrides)
     return " ".join([program, *words.flags, *overrides, last])
+
+
+def _words(done: Sequence[str]) -> Words:
+    """The finished words; as if there were none, when they are not understood."""
+    try:
+        return take_apart(done)
+    except ConfigError:
+        return Words((), (), ())
 
 
 def _split(line: str) -> tuple[str, list[str], str]:

@@ -21,6 +21,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from mobuild import launcher
+from mobuild.config.catalogue import catalogue
 from mobuild.config.project import Project, shipped
 from mobuild.config.reading import watch_variables
 from mobuild.config.recipes import store_groups
@@ -35,6 +36,7 @@ def prepare(project: Project) -> str:
     launcher.register()
     store_groups(project)
     OmegaConf.register_new_resolver("mobuild.scratch", _scratch, replace=True)
+    OmegaConf.register_new_resolver("mobuild.choices", lambda: _choices(project), replace=True)
     watch_variables()
     return str(shipped("conf"))
 
@@ -70,6 +72,12 @@ def _search_path(folder: str) -> type[SearchPathPlugin]:
             search_path.prepend(provider="project", path=f"file://{folder}")
 
     return ProjectConf
+
+
+def _choices(project: Project) -> str:
+    """The groups with their options for the help, where `$` has a meaning of its own."""
+    groups = {name: options for name, options in catalogue(project).items() if name != "kind"}
+    return "\n".join(f"{name}: {', '.join(options)}" for name, options in groups.items()).replace("$", "$$")
 
 
 @cache

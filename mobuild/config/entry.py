@@ -5,20 +5,23 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from mobuild.config.compose import PRIMARY, compose_again, prepare
-from mobuild.config.jobs import make_job
+from mobuild.config.compose import PRIMARY, compose_again, hydra_for, prepare
+from mobuild.config.jobs import make_job, recipe_nodes
 from mobuild.config.overrides import Words, complete
 from mobuild.config.project import Project
 from mobuild.config.refusals import explained
-from mobuild.errors import MobuildError
+from mobuild.config.settings import read_settings
+from mobuild.errors import ConfigError, MobuildError
 from mobuild.faults import unforeseen
 from mobuild.job import Job
 from mobuild.report import messages
@@ -38,6 +41,7 @@ class Entry:
         """Run Hydra over the command line; 2 when it could not compose."""
         overrides = complete(words, self.project)
         folder = prepare(self.project)
+        _check_flags([*words.flags, *overrides])
         argv, sys.argv = sys.argv, [PRIMARY, *words.flags, *overrides]
         self._environment.update({name: os.environ.get(name) for name in _RAISE})
         os.environ.update(_RAISE)
@@ -107,6 +111,23 @@ class Entry:
         return task
 
 
+def compose_targets(words: Words, project: Project) -> tuple[str, Mapping[str, str]]:
+    """The recipe that would be built, and the kinds of its nodes by name.
+
+    Raises:
+        ConfigError: none can be chosen, or it cannot be composed.
+    """
+    overrides = complete(words, project)
+    with hydra_for(project):
+        try:
+            config = compose_again(overrides)
+            read_settings(config, project)
+            nodes = recipe_nodes(config, project)
+        except Exception as error:
+            raise explained(error, project) from error
+        return nodes.recipe, nodes.kinds
+
+
 def compose_job(overrides: Sequence[str], project: Project) -> Job:
     """One job outside `hydra.main`; Hydra must be initialised (`compose.hydra_for`).
 
@@ -117,6 +138,21 @@ def compose_job(overrides: Sequence[str], project: Project) -> Job:
         return make_job(compose_again(overrides), project)
     except (HydraException, OmegaConfBaseException) as error:
         raise explained(error, project) from error
+
+
+def _check_flags(words: Sequence[str]) -> None:
+    """Let Hydra's own parser read the command line, and say in our words what it refuses.
+
+    Raises:
+        ConfigError: a flag with a value that it does not take.
+    """
+
+    def refuse(message: str) -> NoReturn:
+        raise ConfigError(message.removeprefix("argument "), "mobuild --help")
+
+    parser = get_args_parser()
+    parser.error = refuse
+    parser.parse_args(words)
 
 
 def _worse(one: int, other: int) -> int:

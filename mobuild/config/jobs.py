@@ -32,13 +32,13 @@ def make_job(config: DictConfig, project: Project) -> Job:
     overrides = tuple(config.hydra.overrides.task)
     app = _application(config, overrides)
     settings = read_settings(app, project)
-    nodes = _recipe_nodes(config, project)
+    nodes = recipe_nodes(config, project)
     refuse_unknown_keys(app, project, f"recipe {nodes.recipe!r}")
     graph = build_graph(nodes, targets(nodes.app))
     _check_shapes(app, nodes.recipe)
     job = Job(
         recipe=nodes.recipe,
-        variant=variant_name(config, overrides, lambda other: _recipe_nodes(other, project)),
+        variant=variant_name(config, overrides, lambda other: recipe_nodes(other, project)),
         root=nodes.root,
         graph=graph,
         hardware=nodes.hardware,
@@ -51,7 +51,8 @@ def make_job(config: DictConfig, project: Project) -> Job:
     return replace(job, settings=replace(settings, variables=variables_read()))
 
 
-def _recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
+def recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
+    """The nodes of the recipe that `config` (with its `hydra` node) chooses."""
     app, choices = _application(config, config.hydra.overrides.task), _choices(config)
     return RecipeNodes(app, choices.get("recipe", ""), _hardware(app, choices), project)
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from mobuild.config.project import Project
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, default_recipe
-from mobuild.errors import ConfigError
+from mobuild.errors import ConfigError, did_you_mean
 
 ONNX_RECIPE = "onnx_file"
 _OPEN = re.compile(r"^(nodes|backend|shapes|constraints|toolchain|executor)\.|^(nodes|shapes|constraints)=\{")
 _HELP = ("--help", "-h", "--hydra-help", "--shell-completion", "-sc")
 _VALUED = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c")
+_SHOWN = ("--help", "--version", "--multirun", "-m", "--cfg", "--info", "--shell-completion")
+_FLAGS = (*_SHOWN, *_HELP, *_VALUED, "-i", "--run", "-r", "--resolve", "--experimental-rerun")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,11 @@ class Words:
 
 
 def take_apart(argv: Sequence[str]) -> Words:
-    """Flags from anywhere (Hydra's own parser wants them together), overrides, bare words."""
+    """Flags from anywhere (Hydra's own parser wants them together), overrides, bare words.
+
+    Raises:
+        ConfigError: there is no such flag, or it lacks its value.
+    """
     flags: list[str] = []
     overrides: list[str] = []
     bare: list[str] = []
@@ -49,15 +55,27 @@ def take_apart(argv: Sequence[str]) -> Words:
         if word in ("--info", "-i"):
             known = words and words[0] in ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
             flags.append(f"--info={words.pop(0) if known else 'all'}")
-        elif word in _VALUED and words:
+        elif word in _VALUED:
+            if not words:
+                raise ConfigError(f"{word}: expected a value after it", "mobuild --cfg job" * (word in ("--cfg", "-c")))
             flags += [word, words.pop(0)]
         elif word.startswith("-"):
-            flags.append(word)
+            flags.append(_known(word))
         elif "=" in word or word.startswith("~"):
             overrides.append(word)
         else:
             bare.append(word)
     return Words(tuple(flags), tuple(overrides), tuple(bare))
+
+
+def _known(flag: str) -> str:
+    name = flag.partition("=")[0]
+    if name not in _FLAGS:
+        raise ConfigError(
+            f"there is no flag {flag!r}.{did_you_mean(name, _FLAGS)}",
+            f"Flags: {', '.join(_SHOWN)}; mobuild --help\nEverything else is an override, without '-': key=value",
+        )
+    return flag
 
 
 def complete(words: Words, project: Project) -> list[str]:

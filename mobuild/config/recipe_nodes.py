@@ -62,6 +62,11 @@ class RecipeNodes:
     def names(self) -> Sequence[str]:
         return tuple(self._entries)
 
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Node → kind; the class of a node that has none. Nothing is made for it."""
+        return {name: str(entry.get("kind") or entry.get("_target_")) for name, (_, entry) in self._entries.items()}
+
     @cached_property
     def _pins(self) -> Mapping[str, Any]:
         return pins.read(self.lock)

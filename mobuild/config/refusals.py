@@ -39,6 +39,10 @@ def explained(error: Exception, project: Project) -> MobuildError:
             "a group takes the name of one of its files, not null, a number or a truth value",
             f"groups: {', '.join(GROUPS)}; mobuild list shows their files",
         )
+    if isinstance(error, ValueError) and ("one subcommand" in str(error) or "completion plugin" in str(error)):
+        return ConfigError(
+            "--shell-completion: expected install=bash, or zsh, or fish", 'eval "$(mobuild -sc install=bash)"'
+        )
     if isinstance(error, YAMLError):
         return ConfigError(f"a file of conf/ cannot be read as YAML: {' '.join(str(error).split())}")
     if isinstance(error, (HydraException, OmegaConfBaseException)):
