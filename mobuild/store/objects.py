@@ -113,6 +113,10 @@ class Objects:
             if not copies.is_copy(content, destination, self._files):
                 copies.replace(content, destination)
 
+    def is_copy(self, digest: Digest, destination: Path) -> bool:
+        """Whether `destination` has the content of the object."""
+        return self.holds(digest) and copies.is_copy(self._content(digest), destination, self._files)
+
     def _publish_folder(self, staged: Path) -> Artifact:
         found = {path.relative_to(staged).as_posix(): path for path in copies.files_below(staged)}
         check_names(found)  # before the first file is moved
