@@ -17,8 +17,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mobuild.config.compose import PRIMARY, compose_again, hydra_for, prepare
 from mobuild.config.jobs import make_job, recipe_nodes
-from mobuild.config.overrides import Words, complete
+from mobuild.config.overrides import Words, complete, stands_in
 from mobuild.config.project import Project
+from mobuild.config.recipes import EXAMPLE
 from mobuild.config.refusals import explained
 from mobuild.config.settings import read_settings
 from mobuild.errors import ConfigError, MobuildError
@@ -35,11 +36,13 @@ class Entry:
     def __init__(self, verb: str, project: Project) -> None:
         self.verb, self.project = verb, project
         self.status: int | None = None
+        self._stands_in = False  # the shipped example, for a recipe of the project's
         self._environment: dict[str, str | None] = {}
 
     def run(self, words: Words) -> int:
         """Run Hydra over the command line; 2 when it could not compose."""
         overrides = complete(words, self.project)
+        self._stands_in = stands_in(words, self.project)
         folder = prepare(self.project)
         _check_flags([*words.flags, *overrides])
         argv, sys.argv = sys.argv, [PRIMARY, *words.flags, *overrides]
@@ -69,6 +72,11 @@ class Entry:
                 self.status = max(self.status, self._reported(error))
         if not jobs:
             return
+        if self._stands_in:
+            messages.note(
+                f"there is no recipe in {self.project.root}, so this is about the shipped example {EXAMPLE!r}; "
+                "mobuild init NAME starts your own"
+            )
         self.status = _worse(self.status, self._call(jobs))
 
     def _call(self, jobs: Sequence[Job]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mobuild.config.project import Project
-from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, default_recipe
+from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, default_recipe, own_recipes
 from mobuild.errors import ConfigError, did_you_mean
 
 ONNX_RECIPE = "onnx_file"
@@ -100,6 +100,12 @@ def complete(words: Words, project: Project) -> list[str]:
     if recipe is None and not words.asks_for_help:
         overrides.append(f"recipe={_quoted(default_recipe(project))}")
     return overrides
+
+
+def stands_in(words: Words, project: Project) -> bool:
+    """Whether the shipped example is taken because the project has no recipe and none was named."""
+    is_named = project.settings.get("recipe") or any(_key(word) in ("recipe", "model") for word in words.overrides)
+    return not (is_named or words.asks_for_help or own_recipes(project))
 
 
 def value_of(overrides: Sequence[str], key: str) -> str | None:

@@ -19,6 +19,7 @@ from yaml import YAMLError
 from mobuild.config.project import Project, shipped
 from mobuild.errors import ConfigError
 
+EXAMPLE = "crepe_tiny"  # the shipped recipe that stands in where there is none
 SHAPES_GROUP = "shapes_file"
 SHAPES_CHOICE = "chosen_shapes"  # where a file of conf/shapes/ lands in the composed config
 
@@ -63,13 +64,18 @@ def default_recipe(project: Project) -> str:
     """
     if name := project.settings.get("recipe"):
         return str(name)
-    own = sorted(path.stem for path in _files([project.recipes] if project.recipes else []))
+    own = own_recipes(project)
     if len(own) > 1:
         raise ConfigError(
             f"{project.recipes}: which of the recipes {', '.join(own)}?",
             f'say recipe={own[0]}, or write [tool.mobuild] recipe = "{own[0]}" in pyproject.toml',
         )
-    return own[0] if own else "crepe_tiny"
+    return own[0] if own else EXAMPLE
+
+
+def own_recipes(project: Project) -> list[str]:
+    """The names of the recipes in the project's own folder."""
+    return sorted(path.stem for path in _files([project.recipes] if project.recipes else []))
 
 
 def read_yaml(path: Path) -> DictConfig | ListConfig:

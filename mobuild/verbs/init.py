@@ -9,6 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mobuild.errors import ConfigError
+from mobuild.report import messages
+
+_MADE = ("cache", "build")  # what mobuild makes in a project, and no version control wants
 
 _RECIPE = """\
 # @package _global_
@@ -53,7 +56,7 @@ def load() -> torch.nn.Module:
 
 
 def init(root: Path, name: str, taken: Collection[str] = ()) -> int:
-    """Write recipes/NAME.yaml and recipes/NAME.py.
+    """Write recipes/NAME.yaml and recipes/NAME.py, and let git ignore what mobuild makes.
 
     `taken` are names of recipes that others build on.
 
@@ -78,5 +81,26 @@ def init(root: Path, name: str, taken: Collection[str] = ()) -> int:
     for file, text in files.items():
         (folder / file).write_text(text)
         print(folder / file)
+    _ignore_what_is_made(root / ".gitignore")
     print(f"now: mobuild target=engine recipe={name}")
     return 0
+
+
+def _ignore_what_is_made(path: Path) -> None:
+    """Let git leave out cache/ and build/; what is written about them already stays as it is."""
+    try:
+        written = path.read_bytes() if path.exists() else b""
+        missing = [folder for folder in _MADE if folder not in _folders(written)]
+        if missing:
+            is_open = bool(written) and not written.endswith(b"\n")
+            with path.open("ab") as stream:
+                stream.write(b"\n" * is_open + "".join(f"/{folder}/\n" for folder in missing).encode())
+            print(path)
+    except OSError as error:
+        messages.note(f"{path}: cannot be written: {error.strerror}; cache/ and build/ are for no version control")
+
+
+def _folders(written: bytes) -> set[str]:
+    """The folders of the root that a .gitignore speaks of, whatever it says about them."""
+    lines = written.decode("utf-8", "replace").splitlines()
+    return {line.strip().lstrip("!/").removeprefix("**/").partition("/")[0] for line in lines}
