@@ -176,9 +176,12 @@ class Objects:
     def _holds_file(self, digest: Digest) -> bool:
         path = self.path(digest)
         try:
+            before = path.lstat()
+            if not stat.S_ISREG(before.st_mode):  # a link leads out of the store, a pipe would block
+                self._set_aside(path, digest, before, "it is no file")
+                return False
             if self._files.known(path) == digest:
                 return True
-            before = path.stat()
             found = self._files.digest(path)
         except FileNotFoundError:
             return False
@@ -188,18 +191,18 @@ class Objects:
         if found == digest:
             self._files.note(path, digest)
             return True
-        self._set_aside(path, digest, before)
+        self._set_aside(path, digest, before, "its content changed")
         return False
 
-    def _set_aside(self, path: Path, digest: Digest, seen: os.stat_result) -> None:
-        self._warn(f"cache object {digest} was damaged (its content changed); it is built again")
+    def _set_aside(self, path: Path, digest: Digest, seen: os.stat_result, damage: str) -> None:
+        self._warn(f"cache object {digest} was damaged ({damage}); it is built again")
         if not self._writable:
             return
         with explained(self._root.parent):
             self._quarantine.mkdir(parents=True, exist_ok=True)
             place = Path(tempfile.mkdtemp(prefix=f"{digest}-", dir=self._quarantine))
             try:  # another process may have healed it meanwhile: then this is no longer what was read
-                if path.stat().st_ino == seen.st_ino:
+                if path.lstat().st_ino == seen.st_ino:
                     path.rename(place / "object")
             except FileNotFoundError:
                 return

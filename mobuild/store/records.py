@@ -9,6 +9,7 @@ record is a hit (its conditions hold, its object is here) is the planner's quest
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -32,6 +33,8 @@ class Records:
         for path in self._files(key):
             try:
                 found.append(self._read(path, key))
+            except FileNotFoundError:  # set aside by another process meanwhile
+                continue
             except Unreadable as error:
                 self._warn(f"cache record '{path.parent.name}/{path.name}' is not usable ({error})")
         return tuple(sorted(found, key=lambda record: record.created, reverse=True))
@@ -74,9 +77,14 @@ class Records:
             return sorted(path for path in self._folder(key).iterdir() if path.suffix == ".json")
         except FileNotFoundError:
             return []
+        except OSError as error:
+            self._warn(f"cache records '{self._folder(key)}' cannot be read ({error.strerror})")
+            return []
 
     def _read(self, path: Path, key: Key) -> Record:
         try:
+            if not stat.S_ISREG(path.lstat().st_mode):  # a link leads out of the store, a pipe would block
+                raise Unreadable("it is no file")
             record = decode(path.read_bytes())
         except FileNotFoundError:
             raise
@@ -92,6 +100,8 @@ class Records:
         for path in self._files(key):
             try:
                 self._read(path, key)
+            except FileNotFoundError:
+                continue
             except Unreadable:
                 _rename_aside(path)
 
@@ -117,6 +127,6 @@ class Records:
 
 def _rename_aside(path: Path) -> None:
     number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+    while os.path.lexists(aside := path.with_name(f"{path.name}.damaged-{number}")):
         number += 1
     path.rename(aside)

@@ -162,6 +162,28 @@ def test_damaged_object_is_moved_aside_with_a_warning(store: Store, damage: str)
     assert len(list((store.local / "quarantine").glob(f"{artifact.digest}-*/object"))) == 1
 
 
+@pytest.mark.parametrize("there", ["folder", "link", "dangling link", "pipe"])
+def test_what_is_no_file_is_no_object_and_heals(store: Store, tmp_path: Path, there: str) -> None:
+    artifact = store.objects.publish(staged_file(store, b"content"))
+    path = store.objects.path(artifact.digest)
+    if there == "link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.unlink()
+    if there == "folder":
+        (path / "sub").mkdir(parents=True)
+    elif there == "dangling link":
+        path.symlink_to("nowhere")
+    elif there == "pipe":
+        os.mkfifo(path)
+
+    assert not store.objects.holds(artifact.digest)
+    assert store.warnings == [f"cache object {artifact.digest} was damaged (it is no file); it is built again"]
+    assert store.objects.publish(staged_file(store, b"content")) == artifact
+    assert path.read_bytes() == b"content"
+
+
 def test_damaged_object_heals_when_published_again(store: Store) -> None:
     artifact = store.objects.publish(staged_file(store, b"content"))
     flip_bit(store.objects.path(artifact.digest))
