@@ -1,7 +1,7 @@
 """One record as a value and as JSON.
 
 Reading checks every field that mobuild relies on, because the file may come from another machine or
-from a damaged disk. `records` knows where the files lie.
+from a damaged disk; a checksum shows damage that leaves it readable. `records` knows where the files lie.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mobuild.errors import ConfigError, StoreError
 from mobuild.fingerprint import Digest, Fingerprint, Key, canonical, digest_bytes
 from mobuild.store.objects import Artifact
 
-_SCHEMA = 1
+_SCHEMA = 2
 KINDS = ("file", "folder", "presence", "environment", "module", "distribution")
 
 
@@ -65,6 +65,8 @@ def encode(record: Record) -> bytes:
     """The record as JSON. Measurements may be infinite or NaN, in Python's spelling of JSON."""
     document = {"schema": _SCHEMA, **dataclasses.asdict(record)}
     try:
+        document = json.loads(json.dumps(document))  # as `decode` will see it: keys are strings, tuples lists
+        document["checksum"] = _checksum(document)
         return json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:
         kind = record.fingerprint.kind
@@ -79,11 +81,18 @@ def decode(data: bytes) -> Record:
     """
     try:
         document = json.loads(data)
-        if document.pop("schema") != _SCHEMA:
+        if document["schema"] != _SCHEMA:
             raise Unreadable("it has another schema")
+        if document.pop("checksum") != _checksum(document):
+            raise Unreadable("its content changed")
+        del document["schema"]
         return _record(document)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError) as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
+
+
+def _checksum(document: Mapping[str, Any]) -> Digest:
+    return digest_bytes(json.dumps(document, sort_keys=True).encode())
 
 
 def _record(document: dict[str, Any]) -> Record:
@@ -98,8 +107,12 @@ def _record(document: dict[str, Any]) -> Record:
     record = Record(**fields)
     for mapping in (record.measurements, record.onnx, record.seen):
         _expect(mapping, dict)
-    for text in (record.key, record.suffix, record.created, record.log or ""):
+    for text in (record.key, record.suffix, record.created):
         _expect(text, str)
+    if "/" in record.suffix or "\0" in record.suffix:  # it becomes a part of a file name below build/
+        raise ValueError(f"{record.suffix!r} is no ending of a file name")
+    if record.log is not None:
+        _digest(record.log)
     for number in (record.seconds, record.peak_rss_mib):
         _expect(number, (int, float))
     return record
@@ -115,13 +128,17 @@ def _fingerprint(document: Any) -> Fingerprint:
 
 def _artifact(document: Any) -> Artifact:
     artifact = Artifact(**_expect(document, dict))
-    is_hexadecimal = set(_expect(artifact.digest, str)) <= set("0123456789abcdef")
-    if len(artifact.digest) != 32 or not is_hexadecimal:  # it becomes a path
-        raise ValueError(f"{artifact.digest!r} is no digest")
+    _digest(artifact.digest)
     _expect(artifact.sha256, str)
     _expect(artifact.size_bytes, int)
     _expect(artifact.is_folder, bool)
     return artifact
+
+
+def _digest(text: Any) -> None:
+    """It becomes a path, which must not lead out of the store."""
+    if len(_expect(text, str)) != 32 or not set(text) <= set("0123456789abcdef"):
+        raise ValueError(f"{text!r} is no digest")
 
 
 def _condition(document: Any) -> Condition:

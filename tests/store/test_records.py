@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from mobuild.errors import StoreError
-from mobuild.fingerprint import Key
+from mobuild.fingerprint import Key, digest_bytes
 from mobuild.store import Condition, Store
 from tests.store.finished import FINGERPRINT, record
 
@@ -63,16 +64,28 @@ DAMAGE = {
     "not JSON": lambda text: "\x80\x04pickle",
     "a list": lambda text: "[]",
     "deep": lambda text: "[" * 100_000,
-    "newer": lambda text: text.replace('"schema": 1', '"schema": 2'),
+    "newer": lambda text: text.replace('"schema": 2', '"schema": 3'),
     "another key": lambda text: text.replace(FINGERPRINT.key, "0" * 32),
     "another fingerprint": lambda text: text.replace('"opset": 20,\n   "shapes"', '"opset": 21,\n   "shapes"'),
     "a path as digest": lambda text: text.replace("cd" * 16, "../" * 10 + "cd"),
-    "a field too many": lambda text: text.replace('"schema": 1', '"schema": 1, "evil": 1'),
+    "a path as digest of the log": lambda text: text.replace('"log": null', '"log": "../../../../../etc/hostname"'),
+    "a path as ending": lambda text: text.replace('".onnx"', '"/../../../evil.sh"'),
+    "a field too many": lambda text: text.replace('"schema": 2', '"schema": 2, "evil": 1'),
     "a wrong type": lambda text: text.replace('"seconds": 1.5', '"seconds": "1.5"'),
     "other conditions": lambda text: text.replace(
         '"conditions": []', '"conditions": [{"kind": "file", "name": "a", "value": "-"}]'
     ),
 }
+
+
+def with_checksum(text: str) -> str:
+    """As a forger would write it: with the checksum that belongs to what it says now, if it says anything."""
+    try:
+        document = json.loads(text)
+        del document["checksum"]
+    except (ValueError, TypeError, RecursionError):
+        return text
+    return json.dumps({**document, "checksum": digest_bytes(json.dumps(document, sort_keys=True).encode())})
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -81,7 +94,7 @@ def test_unusable_record_is_a_miss_with_a_warning_until_published_again(store: S
     text = place(store).read_text()
     assert DAMAGE[damage](text) != text
     place(store).unlink()
-    place(store).write_text(DAMAGE[damage](text), encoding="latin-1")
+    place(store).write_text(with_checksum(DAMAGE[damage](text)), encoding="latin-1")
 
     assert store.records.find(FINGERPRINT.key) == ()
     assert len(store.warnings) == 1
@@ -90,6 +103,46 @@ def test_unusable_record_is_a_miss_with_a_warning_until_published_again(store: S
     assert store.records.publish(record()) == record()
     assert store.records.find(FINGERPRINT.key) == (record(),)
     assert place(store, "plain.json.damaged-1").exists()
+
+
+def test_a_number_that_changed_on_the_disk_is_noticed(store: Store) -> None:
+    store.records.publish(record())
+    text = place(store).read_text()
+    place(store).unlink()
+    place(store).write_text(text.replace("Infinity", "0"))
+
+    assert store.records.find(FINGERPRINT.key) == ()
+    assert store.warnings == [f"cache record '{FINGERPRINT.key}/plain.json' is not usable (its content changed)"]
+
+
+@pytest.mark.parametrize("there", ["folder", "link", "dangling link", "pipe"])
+def test_what_is_no_file_is_no_record_until_published_again(store: Store, tmp_path: Path, there: str) -> None:
+    store.records.publish(record())
+    if there == "link":
+        place(store).rename(tmp_path / "elsewhere.json")
+        place(store).symlink_to(tmp_path / "elsewhere.json")
+    else:
+        place(store).unlink()
+    if there == "folder":
+        place(store).mkdir()
+    elif there == "dangling link":
+        place(store).symlink_to("nowhere")
+    elif there == "pipe":
+        os.mkfifo(place(store))
+
+    assert store.records.find(FINGERPRINT.key) == ()
+    assert store.warnings == [f"cache record '{FINGERPRINT.key}/plain.json' is not usable (it is no file)"]
+    assert store.records.publish(record()) == record()
+
+
+@pytest.mark.parametrize("level", ["key", "shelf"])
+def test_a_file_in_place_of_a_folder_of_records_is_a_miss(store: Store, level: str) -> None:
+    folder = place(store).parent if level == "key" else place(store).parent.parent
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("in the way")
+
+    assert store.records.find(FINGERPRINT.key) == ()
+    assert store.warnings == [f"cache records '{place(store).parent}' cannot be read (Not a directory)"]
 
 
 def test_record_set_aside_is_a_miss_and_can_be_published_again(store: Store) -> None:
