@@ -23,6 +23,7 @@ from mobuild.executors.job import Job as WorkerJob
 from mobuild.executors.job import Outcome
 from mobuild.executors.local import LocalExecutor
 from mobuild.faults import unforeseen
+from mobuild.fingerprint import Key
 from mobuild.keys import has_user_code
 from mobuild.node import encode
 from mobuild.planner import Edge, Planner, Step
@@ -117,7 +118,15 @@ class Builder:
         )
         if self.strict and undeclared(found):
             raise undeclared_inputs(step.spec.name, found)
-        return self.store.records.publish(self._make_record(step, outcome, found, out, log))
+        record = self._make_record(step, outcome, found, out, log)
+        self._set_lost_aside(record.key)
+        return self.store.records.publish(record)
+
+    def _set_lost_aside(self, key: Key) -> None:
+        """Take records without their object out of the way: the bytes of a new build may be others."""
+        for record in self.store.records.find(key):
+            if not self.store.objects.holds(record.artifact.digest):
+                self.store.records.set_aside(record)
 
     def _worker_job(self, step: Step, inputs: Mapping[str, Path], out: Path, log: Path) -> WorkerJob:
         code = [path for way in step.ways for path in way.traits.files]
