@@ -56,18 +56,24 @@ def artifact_path(job: Job, name: str, suffix: str) -> Path:
     return variant_folder(job) / f"{name}{suffix}"
 
 
-def materialise(run: Run, store: Store, name: str) -> list[Placed]:
+def materialise(run: Run, store: Store, name: str) -> tuple[list[Placed], list[StoreError]]:
     """Put the finished targets, their sidecars and a run.json into every job's folder.
 
-    A request that was refused gets no folder: each slip of the pen would leave a variant of its own.
+    A request that was refused gets no folder: each slip of the pen would leave a variant of its own. A folder that
+    refuses leaves the other jobs alone; what went wrong comes back beside what was placed.
     """
     placed: list[Placed] = []
+    refused: list[StoreError] = []
     for number, job in enumerate(run.plan.jobs):
         if run.is_refused(number) and not variant_folder(job).exists():
             continue
-        with _explained(job):
-            placed += _materialise_job(run, number, store, name)
-    return placed
+        try:
+            with _explained(job):
+                for one in _materialise_job(run, number, store, name):
+                    placed.append(one)
+        except StoreError as error:
+            refused.append(error)
+    return placed, refused
 
 
 def written(run: Run, placed: Sequence[Placed]) -> list[Path]:

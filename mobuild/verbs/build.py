@@ -41,7 +41,10 @@ def run(
     name = artifacts.run_name()
     done = _schedule(session, plan, name)
     _remember(session, done)
-    placed = artifacts.materialise(done, session.store, name)
+    placed, misplaced = artifacts.materialise(done, session.store, name)
+    for error in misplaced:
+        on_error(error)
+    refused += misplaced
     for notice in _notices(done):
         messages.note(notice)
     terminal.summary(done, name, session.store.warnings, on_error)
