@@ -6,7 +6,7 @@ next run of the same words compares them and, when all are equal, says the same 
 doubt takes the full path. Imports nothing but `os`, `sys`, `time` and `xxhash`, which is most of what it saves.
 """
 
-# ruff: noqa: PTH103, PTH105, PTH109, PTH110, PTH116, PTH118, PTH120
+# ruff: noqa: PTH103, PTH105, PTH108, PTH109, PTH110, PTH116, PTH118, PTH120
 # (pathlib costs more than the rest of this module)
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ class Recorder:
         """Stop listening; keep the answer if there is one to trust."""
         sys.stdout, sys.stderr = self._streams
         if self._offer and status == 0:
-            _save(self.argv, *self._offer, _lines(self._said), self.since_ns)
+            try:
+                _save(self.argv, *self._offer, _lines(self._said), self.since_ns)
+            except (OSError, ValueError):  # disk full, something in the way, a name that is no UTF-8
+                return  # an answer saves time, and the run is done
 
 
 recorder: Recorder | None = None  # of the command line that runs now
@@ -115,9 +118,13 @@ def _save(
     target = os.path.join(folder, FOLDER, _name(argv))
     os.makedirs(os.path.dirname(target), exist_ok=True)
     partial = f"{target}.{os.getpid()}"
-    with open(partial, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    os.replace(partial, target)
+    try:
+        with open(partial, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(partial, target)
+    except (OSError, ValueError):
+        os.unlink(partial)
+        raise
     return True
 
 
