@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,7 +132,8 @@ def _withdraw(folder: Path, target: str, keep: Path | None = None) -> None:
     for path in folder.iterdir():
         owned = path.name == target or (path.name.startswith(f"{target}.") and not _of_longer_name(path.name, target))
         if owned and path not in (keep, keep and keep.with_name(f"{keep.name}.json")):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            with suppress(FileNotFoundError):  # another process may do the same
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _of_longer_name(name: str, target: str) -> bool:

@@ -6,17 +6,22 @@ has the content already. `objects` says where the content lies and that it is wh
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from mobuild.errors import StoreError
+from mobuild.errors import SourceError, StoreError
 from mobuild.fingerprint import Digest
 from mobuild.store import reflink
 from mobuild.store.listing import Member
 from mobuild.store.stat_cache import StatCache
+
+_ATTEMPTS = 100  # each failure is another process's success
+_TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR}
 
 Content = Mapping[str, tuple[Path, Member]]
 """What to copy: the name in the folder (empty for a lone file) → the object's place and what it holds."""
@@ -26,19 +31,22 @@ def is_copy(content: Content, destination: Path, files: StatCache) -> bool:
     """Whether `destination` is a real copy of `content` and of nothing more."""
     if destination.is_symlink() or not destination.exists():
         return False
-    if not destination.is_dir():
-        return content.keys() == {""} and _is_copied(*content[""], destination, files)
     try:
+        if not destination.is_dir():
+            return content.keys() == {""} and _is_copied(*content[""], destination, files)
         found = {path.relative_to(destination).as_posix(): path for path in files_below(destination)}
-    except StoreError:  # something in it that no folder object can hold
-        return False
-    return found.keys() == content.keys() and all(
-        _is_copied(*content[name], path, files) for name, path in found.items()
-    )
+        return found.keys() == content.keys() and all(
+            _is_copied(*content[name], path, files) for name, path in found.items()
+        )
+    except (StoreError, SourceError, FileNotFoundError, NotADirectoryError):
+        return False  # something that no folder object can hold, or another process just replaces it
 
 
 def replace(content: Content, destination: Path) -> None:
-    """Put a copy of `content` at `destination` in one step (where a folder is involved: in two renames)."""
+    """Put a copy of `content` at `destination` in one step (where a folder is involved: in two renames).
+
+    Several processes may do so at once; the last one wins.
+    """
     folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}-", dir=destination.parent))
     try:
         _copy(content, folder / "new")
@@ -79,16 +87,23 @@ def _copy(content: Content, destination: Path) -> None:
         reflink.copy(source, destination / name, member.executable)
 
 
-def _swap(new: Path, destination: Path, old: Path) -> None:
-    is_in_the_way = os.path.lexists(destination) and (new.is_dir() or destination.is_dir())
-    if is_in_the_way:
-        destination.rename(old)
-    try:
-        new.rename(destination)
-    except OSError:
-        if is_in_the_way:
-            old.rename(destination)
-        raise
+def _swap(new: Path, destination: Path, aside: Path) -> None:
+    """Rename `new` to `destination`; a folder that is in the way goes into `aside`, or back if that fails."""
+    aside.mkdir()
+    for attempt in range(_ATTEMPTS):
+        old = aside / str(attempt)
+        if new.is_dir() or destination.is_dir():
+            with suppress(FileNotFoundError):
+                destination.rename(old)
+        try:
+            new.rename(destination)
+            return
+        except OSError as error:
+            if error.errno in _TAKEN and attempt + 1 < _ATTEMPTS:  # another process was faster: once more
+                continue
+            if os.path.lexists(old):
+                old.rename(destination)
+            raise
 
 
 def lone(digest: Digest, place: Path) -> Content:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,23 @@ def test_other_destination_is_replaced(store: Store, tmp_path: Path, there: str,
         assert copy.read_bytes() == b"content" and copy.stat().st_nlink == 1
     else:
         assert sorted(path.name for path in copy.iterdir()) == ["data", "model.onnx", "run.sh"]
+    assert [path.name for path in copy.parent.iterdir()] == ["copy"]
+
+
+def test_many_may_replace_one_folder_at_once(store: Store, tmp_path: Path) -> None:
+    one = store.objects.publish(staged_folder(store))
+    changed = staged_folder(store)
+    (changed / "model.onnx").write_bytes(b"another model")
+    other, copy = store.objects.publish(changed), tmp_path / "out" / "copy"
+
+    def replace(number: int) -> None:
+        for artifact in (one, other) * 10 if number % 2 else (other, one) * 10:
+            store.objects.materialise(artifact.digest, copy)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(replace, range(8)))
+
+    assert (copy / "model.onnx").read_bytes() in (b"model", b"another model")
     assert [path.name for path in copy.parent.iterdir()] == ["copy"]
 
 
