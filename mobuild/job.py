@@ -22,6 +22,7 @@ class Settings:
     strict: bool
     keep_going: bool
     format: str
+    against: str | None  # a git revision, for `why`
     slots: int | None
     timeout_seconds: float | None
     witnesses: frozenset[str]  # what the configuration was read from, absent files too

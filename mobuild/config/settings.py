@@ -30,12 +30,13 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
     """
     parse_size(app.workspace, "workspace")  # also where no backend reads it: a slip would pass as a variant
     return Settings(
-        cache=project.cache(_text_or_none(app, "cache.dir")),
+        cache=project.cache(_text_or_none(app, "cache.dir", "a path")),
         build=project.build,
         project=project.root,
         strict=_flag(app, "cache.strict"),
         keep_going=_flag(app, "keep_going"),
         format=_format(app),
+        against=_text_or_none(app, "against", "a revision"),
         slots=_slots(app),
         timeout_seconds=seconds(OmegaConf.select(app, "executor.timeout_seconds"), "executor.timeout_seconds"),
         witnesses=witnesses(project),
@@ -141,10 +142,10 @@ def _slots(app: DictConfig) -> int | None:
     return value
 
 
-def _text_or_none(app: DictConfig, key: str) -> str | None:
+def _text_or_none(app: DictConfig, key: str, what: str) -> str | None:
     value = OmegaConf.select(app, key)
     if value is not None and not isinstance(value, str):
-        raise ConfigError(f"{key}: expected a path or null, found {_shown(value)}")
+        raise ConfigError(f"{key}: expected {what} or null, found {_shown(value)}")
     return value
 
 

@@ -36,6 +36,9 @@ def document(planned: Plan) -> dict[str, object]:
             "key": step.fingerprint.key if step.fingerprint else None,
             "reasons": list(reasons(planned, step)),
             "expected_seconds": step.expected_seconds,
+            "code": dict(step.ways[-1].traits.code) if step.ways else {},
+            "toolchain": dict(step.ways[-1].traits.toolchain) if step.ways else {},
+            "content": step.source.digest if step.source else None,
         }
         for step in planned.steps.values()
     ]

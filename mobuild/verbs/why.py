@@ -9,11 +9,14 @@ from mobuild.job import Job
 from mobuild.planner import Plan, Step
 from mobuild.report.explanation import misses, reasons
 from mobuild.report.terminal import label
+from mobuild.verbs.against import against
 from mobuild.verbs.session import Session
 
 
 def why(jobs: Sequence[Job]) -> int:
-    """Print, for each step that would run, the changes that make it run."""
+    """Print, for each step that would run, the changes that make it run; or what differs from a revision."""
+    if jobs[0].settings.against:
+        return against(jobs)
     session = Session.open(jobs)
     planned = session.plan(jobs)
     telling = [step for step in planned.steps.values() if step.state != "fresh" or misses(planned, step)]

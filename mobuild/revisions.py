@@ -1,0 +1,47 @@
+"""Another revision of the project's git repository, unpacked beside the working tree."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mobuild.errors import ConfigError
+
+
+@contextmanager
+def unpacked(revision: str, project: Path) -> Iterator[Path]:
+    """The project folder as it was at `revision`, in a folder that is removed afterwards.
+
+    Only what git tracks is there; the repository itself is left as it is.
+
+    Raises:
+        ConfigError: the project is in no git repository, there is no such revision, or the project was not in it.
+    """
+    top = Path(_git(project, "rev-parse", "--show-toplevel").decode().rstrip("\n"))
+    commit = _git(project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    inside = project.resolve().relative_to(top.resolve())
+    with tempfile.TemporaryDirectory(prefix="mobuild-revision-") as folder:
+        archive = _git(top, "archive", "--format=tar", commit.decode().strip())
+        with tarfile.open(fileobj=io.BytesIO(archive)) as members:
+            members.extractall(folder, filter="data")
+        place = Path(folder) / inside
+        if not place.is_dir():
+            raise ConfigError(f"revision {revision!r}: has no folder '{inside}'", "name a revision with the project")
+        yield place
+
+
+def _git(folder: Path, *words: str) -> bytes:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True)
+    except FileNotFoundError as error:
+        raise ConfigError("git is not installed, and revisions are git's", "install git") from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
+        what = said or f"there is no revision {words[-1].removesuffix('^{commit}')!r}"
+        raise ConfigError(f"'{folder}': {what}", "a revision is a commit, a branch or a tag: against=HEAD~1")
+    return done.stdout

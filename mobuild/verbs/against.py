@@ -1,0 +1,115 @@
+"""`mobuild why against=REV`: what differs from another revision of the project, with the files that say so.
+
+The other revision is planned by mobuild itself, in a folder of its own, with the same words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mobuild.errors import ConfigError
+from mobuild.fingerprint import Change
+from mobuild.job import Job
+from mobuild.revisions import unpacked
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One change since a revision, and where it stands: a file of the configuration, or a node."""
+
+    place: str
+    change: Change
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.change}"
+
+
+def against(jobs: Sequence[Job]) -> int:
+    """Print the keys that resolve differently and the code and files that differ.
+
+    Raises:
+        ConfigError: there is no such revision, or the same words mean nothing there.
+    """
+    settings = jobs[0].settings
+    assert settings.against
+    found: list[Difference] = []
+    with unpacked(settings.against, settings.project) as other:
+        for job in jobs:
+            here, there = (_Side.of(job, folder) for folder in (settings.project, other))
+            found += [*_keys(there, here), *_nodes(there, here)]
+    found = list(dict.fromkeys(found))
+    if settings.format == "json":
+        rows = [{"place": one.place, **asdict(one.change)} for one in found]
+        print(json.dumps({"schema": 1, "against": settings.against, "changes": rows}, indent=2, ensure_ascii=False))
+        return 0
+    for one in found:
+        print(one)
+    if not found:
+        print(f"nothing differs from {settings.against}")
+    return 0
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One state of the project: every key with its value and file, every node with what it is made of."""
+
+    keys: Mapping[str, tuple[Any, str]]
+    nodes: Mapping[str, Mapping[str, Any]]
+
+    @staticmethod
+    def of(job: Job, folder: Path) -> _Side:
+        words = [word for word in job.overrides if not word.startswith(("against=", "format="))]
+        keys = _answer(folder, job, "mobuild.config.origins", words)
+        plan = _answer(folder, job, "mobuild", ["plan", "format=json", *words])
+        return _Side(keys, {step["node"]: step for step in plan["steps"]})
+
+
+def _answer(folder: Path, job: Job, module: str, words: Sequence[str]) -> Any:
+    """The JSON that a program of mobuild's prints in `folder`; a plan with blocked steps is one, too."""
+    environment = {**os.environ, "MOBUILD_CACHE": str(job.settings.cache)}
+    command = [sys.executable, "-m", module, *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    try:
+        return json.loads(done.stdout)
+    except ValueError as error:
+        where = "here" if folder == job.settings.project else f"at {job.settings.against}"
+        said = done.stderr.strip().removeprefix("error: ")
+        raise ConfigError(f"{where}, these words cannot be composed: {said}", "name a later revision") from error
+
+
+def _keys(there: _Side, here: _Side) -> list[Difference]:
+    absent = ("-", "")
+    names = sorted(there.keys.keys() | here.keys.keys())
+    pairs = [(name, there.keys.get(name, absent), here.keys.get(name, absent)) for name in names]
+    return [
+        Difference(new[1] or old[1], Change(name, _shown(old[0]), _shown(new[0])))
+        for name, old, new in pairs
+        if old[0] != new[0]
+    ]
+
+
+def _nodes(there: _Side, here: _Side) -> list[Difference]:
+    """Code and content of the nodes on both sides; their parameters are keys already."""
+    found = []
+    for name in here.nodes:
+        old, new = there.nodes.get(name, {}), here.nodes[name]
+        for part in ("code", "toolchain"):
+            before, after = old.get(part, {}), new.get(part, {})
+            changed = [one for one in sorted(before.keys() | after.keys()) if before.get(one) != after.get(one)]
+            found += [
+                Difference(name, Change(f"{part}.{one}", before.get(one, "-"), after.get(one, "-"))) for one in changed
+            ]
+        if old.get("content") and new.get("content") and old["content"] != new["content"]:
+            found.append(Difference(name, Change("content", old["content"], new["content"])))
+    return found
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,99 @@
+"""`why against=REV`: what differs from another revision, with the file that says so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.projects import Project, recipe_project
+
+NODES = """\
+  text: {kind: source, uri: text.txt}
+  copy: {kind: command, cmd: "python tools/copy.py {in.text} {out}", in: {text: text}, out: .txt}
+width: 640
+"""
+COPY = "import sys\n\nprint(sys.argv)\n"
+
+
+def git(project: Project, *words: str) -> None:
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run(["git", *author, *words], cwd=project.root, check=True, capture_output=True)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project with one commit."""
+    nodes = NODES.replace("width: 640\n", "")
+    files = {"text.txt": "one\n", "tools/copy.py": COPY, "conf/hardware/mine.yaml": HARDWARE}
+    project = recipe_project(tmp_path, nodes, files)
+    git(project, "init", "-q")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "first")
+    return project
+
+
+HARDWARE = """\
+name: mine
+vendor: generic
+memory_gib: 8
+backends: [onnxruntime]
+"""
+WORDS = ("why", "target=copy", "hardware=mine")
+
+
+def test_keys_code_and_content_are_named_with_their_files(project: Project) -> None:
+    project.edit("recipes/small.yaml", "out: .txt", "out: .md")
+    project.edit("conf/hardware/mine.yaml", "8", "16")
+    project.edit("tools/copy.py", "sys.argv", "sys.argv[1:]")
+    project.write("text.txt", "two\n")
+
+    lines = project.mobuild(*WORDS, "against=HEAD").out.splitlines()
+
+    assert lines[:2] == [
+        "conf/hardware/mine.yaml: hardware.memory_gib: 8 → 16",
+        "recipes/small.yaml: nodes.copy.out: .txt → .md",
+    ]
+    assert [line.split(": ")[:2] for line in lines[2:]] == [
+        ["small/mine text", "content"],
+        ["small/mine copy", "code.tools/copy.py copy"],
+    ]
+
+
+def test_nothing_differs_from_the_revision_that_lies_here(project: Project) -> None:
+    assert project.mobuild(*WORDS, "against=HEAD").out == "nothing differs from HEAD\n"
+
+
+def test_a_comment_is_no_difference(project: Project) -> None:
+    project.edit("tools/copy.py", "print", "# all of them\nprint")
+    project.edit("recipes/small.yaml", "nodes:", "# these\nnodes:")
+
+    assert project.mobuild(*WORDS, "against=HEAD").out == "nothing differs from HEAD\n"
+
+
+def test_the_answer_as_data(project: Project) -> None:
+    project.edit("recipes/small.yaml", "out: .txt", "out: .md")
+
+    answer = json.loads(project.mobuild(*WORDS, "against=HEAD", "format=json").out)
+
+    assert answer["changes"] == [
+        {"place": "recipes/small.yaml", "subject": "nodes.copy.out", "old": ".txt", "new": ".md"}
+    ]
+
+
+def test_an_unknown_revision_is_named(project: Project) -> None:
+    done = project.mobuild(*WORDS, "against=v9", check=False)
+
+    assert done.status == 2
+    assert "there is no revision 'v9'" in done.err
+
+
+def test_a_project_outside_git_is_told(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, "  c: {kind: command, cmd: 'touch {out}'}\n")
+
+    done = project.mobuild("why", "target=c", "against=HEAD", check=False)
+
+    assert done.status == 2
+    assert "not a git repository" in done.err
