@@ -56,6 +56,28 @@ def test_without_the_card_fp16_is_measured_by_proxy(built: Project) -> None:
     assert 0.9999 < found["tensors"]["y"]["cosine_mean"] < 1
 
 
+def test_the_numbers_are_told_for_fresh_ones_too_and_leave_standard_output_alone(built: Project) -> None:
+    limit = "constraints.cosine_min=0.9"
+    int8 = built.mobuild("target=validation", "precision=int8", limit)
+    fp16 = built.mobuild("target=validation", "precision=fp16", "hardware=l20", limit)
+
+    metric = report(built, "cpu+int8")["metrics"]["accuracy"]
+    (told,) = (line for line in int8.err.splitlines() if line.startswith("judged  "))
+    assert told.startswith(
+        f"judged  toy/cpu+int8 validation: accuracy {metric['reference']:.4g} → {metric['value']:.4g} "
+        f"({metric['paired']['lost']} lost, {metric['paired']['gained']} gained of 200); cosine 0.99"
+    )
+    assert told.endswith(" of 'y'; passed")
+    assert "; passed by proxy\n" in fp16.err
+    assert int8.out == f"{built.root}/build/toy/cpu+int8/validation.json\n"
+
+
+def test_without_a_constraint_the_numbers_are_told_and_not_judged(built: Project) -> None:
+    done = built.mobuild("target=validation", "precision=fp16", "hardware=l20")
+
+    assert "; no constraint is about it (by proxy)\n" in done.err
+
+
 def test_other_evaluation_data_leaves_calibration_and_engine_fresh(built: Project, tmp_path: Path) -> None:
     project = built.copy(tmp_path)
     write_data(project, "evaluation", seed=3, count=200)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mobuild.errors import MobuildError
 from mobuild.planner import Plan, Step
+from mobuild.report import judged
 from mobuild.report.messages import warning
 from mobuild.results import Result, Run, Watcher
 
@@ -105,9 +106,11 @@ class Table:
 
 
 def summary(run: Run, name: str, healed: Sequence[str], on_error: Callable[[MobuildError], None]) -> None:
-    """Warnings, failures and counts on standard error."""
+    """Warnings, measured numbers, failures and counts on standard error."""
     for text in dict.fromkeys([*healed, *_warnings(run)]):
         warning(text)
+    for line in judged.lines(run):
+        print(f"judged  {line}", file=sys.stderr)
     for result in run.results.values():
         if result.error:
             if len(run.plan.jobs) > 1:  # several nodes may have this name
