@@ -18,6 +18,7 @@ from pathlib import Path
 
 from mobuild import sources
 from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
+from mobuild.declaring import SHORT
 from mobuild.errors import MobuildError
 from mobuild.executors.job import Job as WorkerJob
 from mobuild.executors.job import Outcome
@@ -141,6 +142,7 @@ class Builder:
             log=str(log),
             known_files=tuple(str(path) for path in known),
             ignored_folders=self.planner.ignored,
+            env=step.spec.env,
         )
 
     def _place(self, role: str, edge: Edge, above: Mapping[str, Step], folder: Path) -> Path:
@@ -194,4 +196,4 @@ def _named_error(fault: Exception, where: str, folder: Path) -> MobuildError:
 
 
 def _warning(found: tuple[Condition, ...]) -> str:
-    return f"{reads(found)}; from now on it counts as an input"
+    return f"{reads(found)}; from now on it counts as an input ({SHORT})"

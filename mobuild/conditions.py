@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mobuild.closure import module_digest
+from mobuild.declaring import how
 from mobuild.errors import NodeFailed
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import Change
@@ -40,8 +41,8 @@ def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tupl
 
 
 def undeclared(found: Sequence[Condition]) -> tuple[Condition, ...]:
-    """Those of the conditions that a user could declare: files, folders, variables."""
-    return tuple(one for one in found if one.kind in _DECLARABLE)
+    """Those of the conditions that a user could declare: files, folders, variables that are no secrets."""
+    return tuple(one for one in found if one.kind in _DECLARABLE and one.value != SECRET)
 
 
 def reads(found: Sequence[Condition]) -> str:
@@ -53,7 +54,7 @@ def reads(found: Sequence[Condition]) -> str:
 
 def undeclared_inputs(node: str, found: Sequence[Condition]) -> NodeFailed:
     """What `cache.strict` makes of undeclared inputs."""
-    return NodeFailed(f"node {node!r}: {reads(found)}", "declare them as inputs, or set cache.strict=false")
+    return NodeFailed(f"node {node!r}: {reads(found)}", how(node, found))
 
 
 def broken(

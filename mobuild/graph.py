@@ -36,6 +36,7 @@ class NodeSpec:
     root: Path = Path()  # the project's: other paths are relative to it
     python: Path | None = None  # another interpreter to run under
     timeout_seconds: float | None = None
+    env: Mapping[str, str | None] = field(default_factory=dict)  # variables that it sees; None: unset
     said_by: str = "uri: … in the recipe"  # where the path of a local source stands, for messages
 
 

@@ -71,7 +71,10 @@ class Keys:
             code.update({f"kind {module}": value for module, value in found.modules.items()})
         imports = {name for each in closures for name in each.imports}
         files = tuple(path for each in closures for path in each.files) + scripts
-        return Traits(parameters(spec.node), code, self._versions(spec, environment, imports), files)
+        params = parameters(spec.node)
+        if spec.env:
+            params["env"] = dict(spec.env)
+        return Traits(params, code, self._versions(spec, environment, imports), files)
 
     def forget_code(self) -> None:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""

@@ -76,7 +76,7 @@ def words(cmd: str, inputs: Mapping[str, Path], out: Path, shell: bool = False) 
     return [_PLACEHOLDER.sub(place, part) for part in ([cmd] if shell else split(cmd))]
 
 
-def run(words: list[str], cwd: Path, env: Mapping[str, str] = {}, shell: bool = False) -> list[str]:
+def run(words: list[str], cwd: Path, shell: bool = False) -> list[str]:
     """Run to the end, every line of output going to the log as it comes; the last lines.
 
     Raises:
@@ -87,7 +87,7 @@ def run(words: list[str], cwd: Path, env: Mapping[str, str] = {}, shell: bool = 
             words[0] if shell else words,
             shell=shell,
             cwd=cwd,
-            env={**os.environ, **env},
+            env=dict(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -122,6 +122,10 @@ def peak_rss_mib() -> float:
 
 def _enter(job: Mapping[str, Any]) -> None:
     """Make the process look as the recipe expects: working directory, search path, own loader."""
+    for name, value in job.get("env", {}).items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when onnxruntime is imported
     os.chdir(job["project"])
     places = [job["folder"], job["project"]]

@@ -75,6 +75,20 @@ def reads():
     return torch.nn.Linear(4, 2)
 
 
+def reads_both(notes):
+    assert notes.name == "notes.txt" and open("notes.txt").read() == notes.read_text()
+    return torch.nn.Linear(4, int(os.environ.get("WIDTH", "1")))
+
+
+def reads_width():
+    return torch.nn.Linear(4, int(os.environ.get("WIDTH", "1")))
+
+
+def reads_a_secret():
+    os.environ.get("HUB_TOKEN")
+    return torch.nn.Linear(4, 2)
+
+
 def reads_the_environment():
     for number in range(9):
         os.environ.get(f"SETTING_{number}")
@@ -196,10 +210,72 @@ def test_an_undeclared_input_is_an_error_when_strict_and_a_warning_otherwise(pro
     assert (strict.status, loose.status) == (1, 0)
     assert strict.errors == (
         "node 'onnx': the code read file notes.txt, which is declared nowhere\n"
-        "  declare them as inputs, or set cache.strict=false",
+        "  declare the file: nodes: {notes: {kind: source, uri: notes.txt}}, and in 'onnx' needs: {notes: notes}\n"
+        "  or set cache.strict=false",
     )
     assert (
-        "onnx: the code read file notes.txt, which is declared nowhere; from now on it counts as an input" in loose.err
+        "onnx: the code read file notes.txt, which is declared nowhere; from now on it counts as an input "
+        "(declare files by `needs` and variables by `env`)\n" in loose.err
+    )
+
+
+DECLARED = """\
+  notes: {kind: source, uri: notes.txt}
+  onnx:
+    kind: export
+    model: "code.py:reads_both"
+    needs: {notes: notes, weights: null}
+    env: {WIDTH: "${oc.env:WIDTH,null}"}
+    exporter: torchscript
+    inputs: {x: [batch, 4]}
+    outputs: [y]
+"""
+
+
+def test_a_strict_build_says_how_to_declare_a_variable(project: Project) -> None:
+    done = export(project, "reads_width", "cache.strict=true")
+
+    assert done.status == 1
+    assert done.errors == (
+        "node 'onnx': the code read environment WIDTH, which is declared nowhere\n"
+        "  declare the variable: in 'onnx' env: {WIDTH: \"${oc.env:WIDTH,null}\"}\n"
+        "  or set cache.strict=false",
+    )
+
+
+def test_declared_files_and_variables_are_keyed_by_content_and_pass_a_strict_build(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, DECLARED, {"recipes/code.py": CODE, "notes.txt": "note"})
+    words = ("target=onnx", "cache.strict=true")
+
+    first = project.mobuild(*words, env={"WIDTH": "2"})
+    runs = {
+        "nothing changed": project.mobuild(*words, env={"WIDTH": "2"}),
+        "another value": project.mobuild(*words, env={"WIDTH": "3"}),
+        "the first value again": project.mobuild(*words, env={"WIDTH": "2"}),
+        "not set at all": project.mobuild(*words),
+    }
+    project.write("notes.txt", "other")
+    runs["another file"] = project.mobuild(*words, env={"WIDTH": "2"})
+
+    assert "warning" not in first.err
+    assert {name: "built   small/cpu onnx" in run.err for name, run in runs.items()} == {
+        "nothing changed": False,
+        "another value": True,
+        "the first value again": False,
+        "not set at all": True,
+        "another file": True,
+    }
+
+
+def test_a_secret_needs_no_declaration_and_may_not_be_written_down(project: Project) -> None:
+    strict = export(project, "reads_a_secret", "cache.strict=true")
+    written = export(project, "reads_a_secret", "nodes.onnx.env={HUB_TOKEN: abc}")
+
+    assert strict.status == 0, strict.err
+    assert written.status == 2
+    assert written.errors == (
+        "recipe 'small', node 'onnx': env: 'HUB_TOKEN' is a secret by its name, and the values of env are written down"
+        "\n  leave it out: secrets are passed on as they are, and never enter a key",
     )
 
 

@@ -66,6 +66,11 @@ NOT_UNDERSTOOD = {
     "nodes.onnx.needs=[weights]": (
         f"{NODE} 'onnx': needs: expected role: node, found ['weights']\n  needs: {{model: onnx}}"
     ),
+    "nodes.onnx.env=[A]": f"{NODE} 'onnx', field 'env': expected a mapping, found the list ['A']",
+    "nodes.onnx.env={THREADS: 1}": f"{NODE} 'onnx', field 'env', 'THREADS': expected text, found the whole number 1",
+    "nodes.sanitized.env={A: b}": (
+        f"{NODE} 'sanitized': env: kind 'sanitize' reads no variables of yours\n  leave it out"
+    ),
     "nodes.onnx.timeout_seconds=soon": (
         f"{NODE} 'onnx', field 'timeout_seconds': expected a number of seconds above 0, or null, found 'soon'"
     ),

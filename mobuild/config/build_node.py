@@ -53,6 +53,22 @@ def construct(fields: Mapping[str, Any], where: str) -> Any:
         ) from error
 
 
+def texts(value: Any, where: str) -> dict[str, str | None]:
+    """A mapping of names to text or null, as a recipe says it outside a kind's fields.
+
+    Raises:
+        ConfigError: it is none; names the key.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where}: expected a mapping, found {_found(value)}")
+    for name, text in value.items():
+        if text is not None and not isinstance(text, str):
+            raise _no_text(text, f"{where}, {str(name)!r}")
+    return {_key(name, where): text for name, text in value.items()}
+
+
 def _target(fields: Mapping[str, Any], where: str) -> Any:
     path = str(fields.get("_target_", ""))
     try:

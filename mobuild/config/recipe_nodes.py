@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mobuild import pins
 from mobuild.config.backend import REST, chosen_backend
-from mobuild.config.build_node import construct
+from mobuild.config.build_node import construct, texts
 from mobuild.config.overrides import ONNX_RECIPE
 from mobuild.config.project import Project
 from mobuild.config.reading import NODE, conf_file, conf_names, plain
@@ -28,11 +28,12 @@ from mobuild.config.settings import seconds
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.graph import NodeSpec
 from mobuild.hardware import Hardware
+from mobuild.observers.environment import is_secret
 
 _NAME = re.compile(r"[^\W.][^/\\.\0]*")
 _TAKEN = ("run",)  # run.json stands beside the artifacts
 _CHAIN_KEYS = ("precision", "shapes", "backend")
-_PLACING = ("kind", "needs", "in", "python", "timeout_seconds")
+_PLACING = ("kind", "needs", "in", "python", "timeout_seconds", "env")
 
 
 class RecipeNodes:
@@ -167,6 +168,7 @@ class RecipeNodes:
             root=self.root,
             python=self._python(placing.get("python", _serving(scope.toolchain, node.kind)), node, where),
             timeout_seconds=seconds(placing.get("timeout_seconds"), f"{where}, field 'timeout_seconds'"),
+            env=_env(placing.get("env"), node, where),
             said_by=self._said_by.get(name, f"nodes.{name}.uri in the recipe"),
         )
 
@@ -249,6 +251,20 @@ def _roles(placing: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any
     if not isinstance(roles, Mapping) or not all(isinstance(need, (str, int, type(None))) for need in roles.values()):
         raise ConfigError(f"{where}: {key}: expected role: node, found {roles!r}", f"{key}: {{model: onnx}}")
     return roles
+
+
+def _env(configured: Any, node: Any, where: str) -> dict[str, str | None]:
+    """The variables that a node declares: text, or null for one that must not be set."""
+    variables = texts(configured, f"{where}, field 'env'")
+    if variables and not node.isolated:
+        raise ConfigError(f"{where}: env: kind {node.kind!r} reads no variables of yours", "leave it out")
+    for name in variables:
+        if is_secret(name):
+            raise ConfigError(
+                f"{where}: env: {name!r} is a secret by its name, and the values of env are written down",
+                "leave it out: secrets are passed on as they are, and never enter a key",
+            )
+    return variables
 
 
 def _check_model(model: Any) -> None:

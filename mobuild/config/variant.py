@@ -83,7 +83,10 @@ def _description(catalogue: Catalogue) -> dict[str, Any]:
         except MobuildError as error:
             described[name] = error.message
             continue
-        described[name] = [spec.node.kind, _pairs(encode(spec.node)), dict(spec.needs), str(spec.python or "")]
+        described[name] = [
+            *(spec.node.kind, _pairs(encode(spec.node))),
+            *(dict(spec.needs), str(spec.python or ""), dict(spec.env)),
+        ]
     return described
 
 

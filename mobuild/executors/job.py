@@ -25,6 +25,7 @@ class Job:
     log: str
     known_files: tuple[str, ...] = ()  # inputs and closure: keyed already, never reported
     ignored_folders: tuple[str, ...] = ()  # store, staging, build/
+    env: Mapping[str, str | None] = field(default_factory=dict)  # variables to set, or to unset: keyed already
     secrets: tuple[str, ...] = ()  # more environment variables whose value is never recorded
 
     def document(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ its output: status 0 without it is a failure.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ class Command:
 
     Without `shell: true` no shell is involved: the words are split as a shell would, and a path is one
     word. `out` is the artifact's file name ending (`.onnx`), or `folder` for a folder that exists when
-    the program starts, or empty. `env` is added to the environment; `cwd` is relative to the project.
+    the program starts, or empty. `cwd` is relative to the project.
     Files of the project that `cmd` names enter the key (`files`).
     """
 
@@ -32,7 +32,6 @@ class Command:
 
     cmd: str
     out: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
     shell: bool = False
 
@@ -63,7 +62,7 @@ class Command:
         if self.out == "folder":
             out.mkdir()
         words = programs.words(self.cmd, inputs, out, self.shell)
-        tail = programs.run(words, Path.cwd() / self.cwd, self.env, self.shell)
+        tail = programs.run(words, Path.cwd() / self.cwd, self.shell)
         _assert_promised(out, self.out, self.cmd, tail)
         if self.out != ".onnx":
             return Built()

@@ -14,7 +14,7 @@ import fnmatch
 import hashlib
 import os
 import sys
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 from mobuild.firstparty import is_first_party, is_stdlib
 
@@ -31,10 +31,11 @@ _active: Variables | None = None
 class Variables:
     """Collects reads between `start` and `stop`: name → SHA-256 of the value, never the value."""
 
-    def __init__(self, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, secrets: Sequence[str] = (), declared: Iterable[str] = ()) -> None:
         self.read: dict[str, str] = {}
         self.failure = ""
         self._secrets = tuple(secrets)
+        self._declared = frozenset(declared)  # keyed by others
         self._written: set[str] = set()
         self._copying: tuple[Any, ...] = ()
 
@@ -50,7 +51,7 @@ class Variables:
         os.environ.__class__ = self._plain
 
     def note(self, name: Any) -> None:
-        if not isinstance(name, str) or name in _PLACES:
+        if not isinstance(name, str) or name in _PLACES or name in self._declared:
             return  # the standard library tries b"PATH", too
         try:
             is_new = name not in self.read and name not in self._written

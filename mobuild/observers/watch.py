@@ -20,7 +20,7 @@ class Watch:
         self._distributions = distributions
         own = [*job["inputs"].values(), job["out"]]
         self._files = Files(roots, known, job["ignored_folders"], own)
-        self._variables = Variables(job.get("secrets", ()))
+        self._variables = Variables(job.get("secrets", ()), job.get("env", ()))
 
     def __enter__(self) -> Watch:
         self._files.start()

@@ -14,8 +14,10 @@ _SHOWN = 4
 
 
 def load(reference: str, inputs: Mapping[str, Path]) -> Any:
-    """The module that `reference` makes, in evaluation mode; it gets the path of role `weights` if there
-    is one. Random numbers are seeded, so that a network without weights is the same every time.
+    """The module that `reference` makes, in evaluation mode.
+
+    It gets the path of role `weights` if there is one, and those of further needs that it names as parameters. Random
+    numbers are seeded, so that a network without weights is the same every time.
 
     Raises:
         NodeFailed: the loader raises, or returns something else.
@@ -24,9 +26,10 @@ def load(reference: str, inputs: Mapping[str, Path]) -> Any:
 
     from mobuild import usercode
 
-    function = usercode.resolve(reference)
-    torch.manual_seed(0)
     arguments = [inputs["weights"]] if "weights" in inputs else []
+    others = {role: path for role, path in inputs.items() if role != "weights"}
+    function = usercode.bound(usercode.resolve(reference), others, positional=len(arguments))
+    torch.manual_seed(0)
     try:
         module = function(*arguments)
     except (MobuildError, ImportError):  # a missing package is explained by the worker, which knows the interpreter
