@@ -1,7 +1,8 @@
 """Runs one job in a fresh process of its own session, under any Python from 3.8 on.
 
-The process group is killed on timeout, on cancellation, and when the worker is done, so that nothing
-that it started writes on in staging.
+The process group is killed on timeout, on cancellation, when the worker is done, and when this process
+dies, so that nothing that it started writes on in staging. Of the last the kernel tells the worker alone
+(`worker.die_with`); for what the worker started, a shell waits at a pipe that ends with this process.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Child:
         command = [str(python), "-u", "-X", "faulthandler", "-c", BOOTSTRAP, str(job_file), str(os.getpid())]
         with log.open("ab") as stream:
             self._process = _started(command, stream)
+        self._watchdog = _watchdog(self._process.pid)
         self._guard = threading.Lock()
         self._is_reaped = False
         self.timed_out = False
@@ -79,12 +81,25 @@ class Child:
 
     def _reap(self) -> tuple[int, float]:
         self._kill()  # what is left of the group; the worker itself is dead, save on an interrupt
+        self._watchdog.kill()  # while the group's number cannot be another's yet
+        self._watchdog.communicate()
         with self._guard:
             _, status, usage = os.wait4(self._process.pid, 0)
             self._is_reaped = True
         code = os.waitstatus_to_exitcode(status)
         self._process.returncode = code
         return code, usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
+
+
+def _watchdog(group: int) -> subprocess.Popen[bytes]:
+    """A shell that kills the process group when this process is gone, however it ended."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", 'read -r _; kill -s KILL -- "-$1"', "sh", str(group)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # out of reach of what kills this process's group, and of Ctrl-C
+    )
 
 
 class Processes:

@@ -124,8 +124,15 @@ def test_worker_imports_only_the_standard_library():
     assert not {"numpy", "xxhash", "hydra", "joblib"} & set(eval(said))
 
 
-def test_orphan_dies_with_its_parent(project, tmp_path):
-    project.write("user.py", "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
+def test_orphan_and_what_it_started_die_with_its_parent(project, tmp_path):
+    project.write(
+        "user.py",
+        "import os, subprocess, time\n"
+        "child = subprocess.Popen(['sh', '-c', 'sleep 60 & echo $!; wait'], stdout=subprocess.PIPE, text=True)\n"
+        "open('pids.new', 'w').write(f'{os.getpid()} {child.pid} {child.stdout.readline()}')\n"
+        "os.rename('pids.new', 'pids')\n"
+        "time.sleep(60)\n",
+    )
     job = tmp_path / "job.json"
     job.write_text(json.dumps(project.job(toys.Call("user.py:main")).document()))
     script = (
@@ -134,13 +141,15 @@ def test_orphan_dies_with_its_parent(project, tmp_path):
         "LocalExecutor().run(Job(**json.load(open(sys.argv[1]))), isolated=True)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script, job], cwd=Path(__file__).parents[2])
-    pid_file = project.root / "pid"
-    wait_for(lambda: pid_file.exists() and pid_file.read_text())
+    pid_file = project.root / "pids"
+    wait_for(pid_file.exists)
+    pids = [int(word) for word in pid_file.read_text().split()]
 
     parent.send_signal(signal.SIGKILL)
     parent.wait()
 
-    wait_for(lambda: not running(int(pid_file.read_text())))
+    assert len(pids) == 3
+    wait_for(lambda: not any(map(running, pids)))
 
 
 def test_kill_is_called_out_of_memory_only_when_the_kernel_counted_it():
