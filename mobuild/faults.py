@@ -1,8 +1,9 @@
-"""Faults of mobuild itself, as errors that can be reported: one line, and the traceback in a file."""
+"""Exceptions that nobody foresaw, as errors: faults of mobuild itself, to be reported, and refusals of the system."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 import traceback
@@ -10,6 +11,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mobuild.errors import MobuildError
+
+# Any write, any open may meet them, and no line of mobuild is to blame.
+_REFUSALS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+}
 
 FOLDER = ".faults"  # below build/; a node's fault is reported beside the logs of its run
 _KEPT = 5
@@ -20,6 +34,12 @@ def unforeseen(fault: Exception, where: str, folder: Path | None = None) -> Mobu
 
     The newest few stay in `folder`; without one that can be written, the file lies among the temporary ones.
     """
+    if isinstance(fault, OSError) and fault.errno in _REFUSALS:
+        place = f" ('{fault.filename}')" if fault.filename else ""
+        return MobuildError(
+            f"{where}: the system refuses: {fault.strerror}{place}",
+            f"see to disks and limits; temporary files go to '{tempfile.gettempdir()}', or where TMPDIR says",
+        )
     text = "".join(traceback.format_exception(fault))
     return MobuildError(
         f"{where}: fault in mobuild: {type(fault).__name__}: {fault}",
