@@ -14,6 +14,8 @@ from mobuild.errors import MobuildError
 
 # Any write, any open may meet them, and no line of mobuild is to blame.
 _REFUSALS = {
+    errno.EACCES,
+    errno.EPERM,
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EFBIG,
@@ -36,9 +38,10 @@ def unforeseen(fault: Exception, where: str, folder: Path | None = None) -> Mobu
     """
     if isinstance(fault, OSError) and fault.errno in _REFUSALS:
         place = f" ('{fault.filename}')" if fault.filename else ""
+        temporary = f"temporary files go to '{tempfile.gettempdir()}', or where TMPDIR says"
         return MobuildError(
             f"{where}: the system refuses: {fault.strerror}{place}",
-            f"see to disks and limits; temporary files go to '{tempfile.gettempdir()}', or where TMPDIR says",
+            f"see to permissions, disks and limits; {temporary}",
         )
     text = "".join(traceback.format_exception(fault))
     return MobuildError(
