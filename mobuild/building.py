@@ -107,13 +107,14 @@ class Builder:
         out = staging / "out" / f"artifact{step.spec.node.suffix}"
         out.parent.mkdir()
         inputs = {role: self._place(role, edge, above, staging / "in") for role, edge in step.needs.items()}
+        tokens = self.planner.tokens(step, above)
         outcome = self.executor.run(
             self._worker_job(step, inputs, out, log),
             isolated=step.spec.node.isolated,
             python=step.spec.python,
             timeout_seconds=step.spec.timeout_seconds or self.timeout_seconds,
         )
-        self.planner.recheck(step, above)
+        self.planner.recheck(step, above, tokens)
         found = (
             conditions(outcome.observed, step.spec.root, step.fingerprint.toolchain) if has_user_code(step.spec) else ()
         )

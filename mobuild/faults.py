@@ -16,6 +16,7 @@ from mobuild.errors import MobuildError
 _REFUSALS = {
     errno.EACCES,
     errno.EPERM,
+    errno.ENAMETOOLONG,
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EFBIG,

@@ -131,8 +131,16 @@ class Planner:
             error.message = _placed(error.message, job, step.spec)
             return dataclasses.replace(_blocked(step, error.message), error=error)
 
-    def recheck(self, step: Step, above: Mapping[str, Step]) -> None:
+    def tokens(self, step: Step, above: Mapping[str, Step]) -> dict[str, tuple[str, ...]]:
+        """The stat tokens of the user's files that a step is about to read, by role."""
+        contents = {role: above[edge.identity].source for role, edge in step.needs.items()}
+        return {role: content.tokens() for role, content in contents.items() if content}
+
+    def recheck(self, step: Step, above: Mapping[str, Step], tokens: Mapping[str, tuple[str, ...]]) -> None:
         """Compare the user's files and code with what the step was planned on.
+
+        `tokens` are those from before the node ran: a file that was edited and put back meanwhile has the
+        planned content again, but who knows what the node read.
 
         Raises:
             SourceError: one of them changed while the node ran, so its result is void.
@@ -141,9 +149,11 @@ class Planner:
         self.keys.forget_code()
         if any(self.keys.traits(way.spec).code != way.traits.code for way in step.ways):
             raise SourceError(f"node {step.spec.name!r}: its code was edited while it ran", "run mobuild again")
-        for edge in step.needs.values():
+        for role, edge in step.needs.items():
             content = above[edge.identity].source
-            if content and self._content(above[edge.identity].spec).digest != content.digest:
+            if content and (
+                self._content(above[edge.identity].spec).digest != content.digest or content.tokens() != tokens[role]
+            ):
                 raise SourceError(
                     f"node {step.spec.name!r}: its input {above[edge.identity].spec.name!r} changed while it ran",
                     "run mobuild again",

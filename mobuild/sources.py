@@ -18,7 +18,7 @@ from mobuild import onnx_external
 from mobuild.errors import SourceError, did_you_mean
 from mobuild.fingerprint import Digest, canonical, digest_bytes
 from mobuild.store import listing, reflink
-from mobuild.store.stat_cache import StatCache
+from mobuild.store.stat_cache import StatCache, token
 
 _LEFT_OUT = (".git", "__pycache__", "*.swp", "*~", ".DS_Store")
 _LFS = b"version https://git-lfs.github.com/spec/v1"
@@ -35,6 +35,17 @@ class SourceContent:
     files: Mapping[str, Path]  # every file that counts, by its name in the folder or bundle
     digests: Mapping[str, Digest]  # of the same files
     is_folder: bool
+
+    def tokens(self) -> tuple[str, ...]:
+        """The stat tokens of the files as they are now; whoever wrote to one of them changed its token.
+
+        Raises:
+            SourceError: one of them is gone.
+        """
+        try:
+            return tuple(token(path.stat()) for path in self.files.values())
+        except OSError as error:
+            raise SourceError(f"source '{error.filename}': cannot be read: {error.strerror}") from error
 
 
 def local_digest(path: Path, files: StatCache, said_by: str = "uri: … in the recipe") -> SourceContent:

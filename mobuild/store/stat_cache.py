@@ -74,7 +74,7 @@ class StatCache:
             if found := self._get(before, column):
                 return found
             value = read(path)
-            if _token(self._stat(path)) == _token(before):
+            if token(self._stat(path)) == token(before):
                 if not _is_racy(before, started_ns):
                     self._put(before, column, value)
                 return value
@@ -146,10 +146,11 @@ def _discard(path: Path) -> None:
 
 def _row(seen: os.stat_result) -> tuple[str, str]:
     # As text: inode numbers may pass 2**63, which sqlite's integers cannot hold.
-    return f"{seen.st_dev}:{seen.st_ino}", _token(seen)
+    return f"{seen.st_dev}:{seen.st_ino}", token(seen)
 
 
-def _token(seen: os.stat_result) -> str:
+def token(seen: os.stat_result) -> str:
+    """What changes with every write to a file, save through a shared memory map."""
     return f"{seen.st_dev}:{seen.st_ino}:{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ctime_ns}"
 
 

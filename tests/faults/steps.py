@@ -30,13 +30,13 @@ echo $1 >> "$RUNS"
 echo building $1
 name=$1 out=$2
 shift 2
-{ echo $name; cat "$@"; yes $name | head -c ${BYTES:-20}; } > $out
+{ echo $name; cat "$@"; yes $name | head -c ${BYTES:-20}; } > "$out"
 """
 PAIR = """\
 echo pair >> "$RUNS"
-mkdir $1/sub
-{ cat $2; echo a; } > $1/a.bin
-{ cat $2; echo b; yes b | head -c ${BYTES:-20}; } > $1/sub/b.bin
+mkdir "$1/sub"
+{ cat "$2"; echo a; } > "$1/a.bin"
+{ cat "$2"; echo b; yes b | head -c ${BYTES:-20}; } > "$1/sub/b.bin"
 """
 
 
