@@ -121,6 +121,19 @@ def test_the_script_that_the_command_names_is_part_of_the_key(built: Project, tm
     assert sorted(report(project, "cpu+int8")["metrics"]) == ["accuracy", "positive"]
 
 
+def test_the_folder_that_a_script_writes_to_is_no_input(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    project.write("eval.py", EVAL)
+    project.edit("recipes/toy.yaml", "metric:", f'cmd: "{CMD}", metric:')
+    first = project.mobuild("target=validation")
+
+    project.write("out", "")
+    second = project.built("target=validation")
+
+    assert "file out" not in first.err
+    assert second == set()
+
+
 def test_the_script_judges_the_graph_where_the_card_is_missing(built: Project, tmp_path: Path) -> None:
     project = built.copy(tmp_path)
     project.write("eval.py", EVAL)

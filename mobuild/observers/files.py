@@ -27,6 +27,7 @@ ABSENT = "-"
 PRESENT = "present"
 _EVENTS = ("open", "os.listdir", "os.scandir")
 _SYSTEM = ("/proc", "/sys", "/dev")
+_BY_DESCRIPTOR = ("_rmtree", "_fwalk")  # of shutil and os: they open names below a folder that no event tells
 _CHUNK = 1 << 20
 
 _active: Files | None = None
@@ -171,7 +172,7 @@ def _writes(path: str, flags: int) -> bool:
 
 
 def _nearest_reader() -> str:
-    """`user` or `import`, whichever frame is nearer; empty when neither is on the stack."""
+    """`user`, `import` or `descriptor`, whichever frame is nearest; empty when none is on the stack."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -180,5 +181,7 @@ def _nearest_reader() -> str:
                 return "import"
         elif is_first_party(file):
             return "user"
+        elif frame.f_code.co_name.startswith(_BY_DESCRIPTOR) and is_stdlib(file):
+            return "descriptor"
         frame = frame.f_back  # type: ignore[assignment]
     return ""

@@ -89,6 +89,17 @@ def test_known_files_inputs_and_own_writes_are_not_reported(project, call):
     assert outcome.observed.files == {}
 
 
+def test_removing_a_tree_reads_nothing(call):
+    outcome = call(
+        "import os, tempfile\n"
+        "def main():\n"
+        "    with tempfile.TemporaryDirectory() as folder:\n"
+        "        os.makedirs(folder + '/out/deeper')\n"
+    )
+
+    assert (outcome.observed.files, outcome.observed.folders) == ({}, {})
+
+
 def test_listed_folder_is_reported_by_its_names(project, call):
     project.write("images/b.png", "")
     project.write("images/a.png", "")
