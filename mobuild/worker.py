@@ -20,7 +20,7 @@ from mobuild import blame, usercode
 from mobuild.errors import MobuildError, NodeFailed
 from mobuild.firstparty import PACKAGE
 from mobuild.node import Built, decode
-from mobuild.observers import modules
+from mobuild.observers import modules, native
 from mobuild.observers.watch import Watch
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -122,7 +122,7 @@ def peak_rss_mib() -> float:
 
 def _enter(job: Mapping[str, Any]) -> None:
     """Make the process look as the recipe expects: working directory, search path, own loader."""
-    for name, value in job.get("env", {}).items():
+    for name, value in native.kept(job.get("env", {}), os.environ).items():
         os.environ.pop(name, None)
         if value is not None:
             os.environ[name] = value

@@ -236,8 +236,8 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
 
 
 SIZED = """\
-  one: {kind: command, cmd: "sh -c 'seq 1 20000 > $0' {out}", out: .txt}
-  two: {kind: command, cmd: "sh -c 'cat $1 $1 > $0' {out} {in.one}", needs: {one: one}, out: .txt}
+  one: {kind: command, cmd: "sh -c 'seq 1 15000 > $0' {out}", out: .txt}
+  two: {kind: command, cmd: "sh -c 'cat $1 $1 $1 > $0' {out} {in.one}", needs: {one: one}, out: .txt}
 """
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from mobuild.blame import plain
 from mobuild.errors import MobuildError, by_name
 from mobuild.executors.job import Job, Observed, Outcome
+from mobuild.executors.preload import Preload
 from mobuild.executors.process import Processes
 from mobuild.executors.warm import Slots
 from mobuild.observers.environment import is_secret
@@ -22,8 +23,9 @@ __all__ = ["Job", "LocalExecutor", "Observed", "Outcome"]
 class LocalExecutor:
     """Blocking and thread-safe: a scheduler calls `run` from one thread per running node."""
 
-    def __init__(self) -> None:
-        self._processes = Processes()
+    def __init__(self, tools: Path | None = None) -> None:
+        """`tools` is a folder for what is compiled for this machine; without it, native reads are not seen."""
+        self._processes = Processes(Preload(tools))
         self._slots = Slots()
 
     def run(

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from mobuild.errors import NodeFailed, ToolchainError
 from mobuild.executors import endings
 from mobuild.executors.job import Job
 from mobuild.executors.memory import memory
+from mobuild.executors.preload import Preload
 from mobuild.firstparty import PACKAGE
 
 # The package is loaded from its folder alone: with the folder above it on the path, mobuild's own
@@ -43,10 +45,10 @@ worker.main(sys.argv[1], int(sys.argv[2]))
 class Child:
     """One worker process, from start to the status it left."""
 
-    def __init__(self, python: Path, job_file: Path, log: Path) -> None:
+    def __init__(self, python: Path, job_file: Path, log: Path, variables: Mapping[str, str]) -> None:
         command = [str(python), "-u", "-X", "faulthandler", "-c", BOOTSTRAP, str(job_file), str(os.getpid())]
         with log.open("ab") as stream:
-            self._process = _started(command, stream)
+            self._process = _started(command, stream, variables)
         self._watchdog = _watchdog(self._process.pid)
         self._guard = threading.Lock()
         self._is_reaped = False
@@ -105,7 +107,8 @@ def _watchdog(group: int) -> subprocess.Popen[bytes]:
 class Processes:
     """The isolated workers that run now; each call of `run` blocks for one of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, preload: Preload) -> None:
+        self._preload = preload
         self._children: set[Child] = set()
         self._is_cancelled = False
 
@@ -120,7 +123,7 @@ class Processes:
         with tempfile.TemporaryDirectory(prefix="mobuild-") as folder:
             job_file = Path(folder, "job.json")
             job_file.write_text(json.dumps(job.document()), encoding="utf-8")
-            child = Child(python, job_file, Path(job.log))
+            child = Child(python, job_file, Path(job.log), self._preload.variables(Path(folder)))
             self._children.add(child)
             if self._is_cancelled:  # between the caller's decision and this start
                 child.cancel()
@@ -151,14 +154,14 @@ class Processes:
         return endings.silent(node, code)
 
 
-def _started(command: list[str], log: Any) -> subprocess.Popen[bytes]:
+def _started(command: list[str], log: Any, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=dict(os.environ),  # readline, for one, sets variables that only C sees: not to pass on
+            env={**os.environ, **variables},  # readline, for one, sets variables that only C sees: not to pass on
             start_new_session=True,
         )
     except OSError as error:

@@ -17,12 +17,14 @@ import sys
 from typing import Any, Iterable, Iterator, Sequence
 
 from mobuild.firstparty import is_first_party, is_stdlib
+from mobuild.observers.native import PRELOAD, READS
 
 ABSENT = "-"
 SECRET = "secret"
 WHOLE = "*"
-_FLEETING = frozenset(("ORT_DISABLE_TELEMETRY", "_", "OLDPWD", "SHLVL", "LINES", "COLUMNS"))
-_PLACES = frozenset(("PATH", "TMPDIR", "TEMP", "TMP"))
+_OURS = frozenset((PRELOAD, READS))  # how mobuild itself watches
+_FLEETING = _OURS | frozenset(("ORT_DISABLE_TELEMETRY", "_", "OLDPWD", "SHLVL", "LINES", "COLUMNS"))
+_PLACES = _OURS | frozenset(("PATH", "TMPDIR", "TEMP", "TMP"))
 _SECRETS = ("*_TOKEN", "*_SECRET", "*PASSWORD*", "*_KEY")
 
 _active: Variables | None = None

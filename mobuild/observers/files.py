@@ -1,7 +1,7 @@
 """Which files and folders the user's code read, by CPython's audit hook (PEP 578).
 
-The hook sees every read through Python; native readers (safetensors, ONNX Runtime, child processes) it
-does not see. A read counts when the user's code made it, directly or through a library, or when the
+The hook sees every read through Python; native readers (safetensors, ONNX Runtime, child processes) are for
+`native`. A read counts when the user's code made it, directly or through a library, or when the
 path lies in the project; never when the import machinery did, since modules are observed as modules.
 The content is digested at the moment of the event, before the reader gets it.
 """
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, Sequence
+from typing import AbstractSet, Any, Sequence
 
 from mobuild.firstparty import PACKAGE, is_below, is_first_party, is_installed, is_stdlib
 from mobuild.observers import presence
@@ -45,13 +45,14 @@ class Files:
         self.folders: dict[str, str] = {}
         self.presence: dict[str, str] = {}  # of what was only looked for, in the project
         self.failure = ""
-        self._roots = tuple(map(os.path.abspath, roots))
+        self.seen: set[str] = set()  # what any code of this process opened or listed through Python
+        self.since = time.time()
+        self.roots = tuple(map(os.path.abspath, roots)) + tuple(map(os.path.realpath, roots))
+        self.ignored = tuple(map(os.path.abspath, ignored))
         self._known = frozenset(known) | frozenset(map(os.path.realpath, known))
-        self._ignored = tuple(map(os.path.abspath, ignored))
         self._own = tuple(map(os.path.abspath, own)) + tuple(map(os.path.realpath, own))
         self._written: set[str] = set()
         self._inside = threading.local()  # the hook's own reads raise events too
-        self._since = time.time()
 
     def start(self) -> None:
         global _active, _hooked
@@ -65,7 +66,12 @@ class Files:
         global _active
         _active = None
         presence.unwatch()
-        self.files = {path: digest for path, digest in self.files.items() if not self._is_scratch(path)}
+        self.files = {path: digest for path, digest in self.files.items() if not self.is_scratch(path)}
+
+    def forget(self, written: AbstractSet[str]) -> None:
+        """Leave out what the node's processes had `written` before it was read."""
+        self.files = {path: digest for path, digest in self.files.items() if path not in written}
+        self.presence = {path: answer for path, answer in self.presence.items() if path not in written}
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
         if getattr(self._inside, "now", False):
@@ -85,42 +91,51 @@ class Files:
             return
         if name in (PRESENT, ABSENT):
             self._look(name, path)
-        elif name == "open" and _writes(path, arguments[2]):
+            return
+        self.seen.add(path)
+        if name == "open" and _writes(path, arguments[2]):
             self._written.add(path)
         elif path not in self._written and path not in self._known and self._is_users(path):
             self._record(name, path)
 
     def _look(self, answer: str, path: str) -> None:
         """Note the first answer to whether something is there; what is read as well counts by its content."""
-        if path in self._written or path in self._known or not any(is_below(path, root) for root in self._roots):
+        if path in self._written or path in self._known or not any(is_below(path, root) for root in self.roots):
             return
         if self._is_users(path):
             self.presence.setdefault(path, answer)
 
     def _record(self, name: str, path: str) -> None:
         if name != "open":
-            self.folders[path] = folder_digest(path, self._ignored)
+            self.folders[path] = folder_digest(path, self.ignored)
         elif os.path.realpath(path) not in self._known:
             digest = file_digest(path)
             if digest:
                 self.files[path] = digest
 
+    def is_undeclared(self, path: str) -> bool:
+        """Whether a read of `path` can be an input that nobody declared."""
+        return self._is_of_interest(path) and path not in self._known and os.path.realpath(path) not in self._known
+
+    def is_in_project(self, path: str) -> bool:
+        return any(is_below(path, root) for root in self.roots)
+
     def _is_of_interest(self, path: str) -> bool:
         if path.endswith(".pyc") or is_below(path, PACKAGE) or is_stdlib(path) or is_installed(path):
             return False
-        return not any(is_below(path, folder) for folder in _SYSTEM + self._ignored + self._own)
+        return not any(is_below(path, folder) for folder in _SYSTEM + self.ignored + self._own)
 
     def _is_users(self, path: str) -> bool:
         reader = _nearest_reader()
-        return reader == "user" or (not reader and any(is_below(path, root) for root in self._roots))
+        return reader == "user" or (not reader and self.is_in_project(path))
 
-    def _is_scratch(self, path: str) -> bool:
+    def is_scratch(self, path: str) -> bool:
         """Whether the run itself made `path`, in the folder for temporary files: a child process wrote
         it, so no event told. As a condition it could never hold again."""
-        if not is_below(path, tempfile.gettempdir()) or any(is_below(path, root) for root in self._roots):
+        if not is_below(path, tempfile.gettempdir()) or self.is_in_project(path):
             return False
         try:
-            return os.stat(path).st_ctime >= self._since
+            return os.stat(path).st_ctime >= self.since
         except OSError:
             return True
 

@@ -8,6 +8,7 @@ from typing import Any, Mapping
 from mobuild.observers import modules
 from mobuild.observers.environment import Variables
 from mobuild.observers.files import Files
+from mobuild.observers.native import READS, Reads
 
 
 class Watch:
@@ -20,9 +21,11 @@ class Watch:
         self._distributions = distributions
         own = [*job["inputs"].values(), job["out"]]
         self._files = Files(roots, known, job["ignored_folders"], own)
+        self._reads = Reads(self._files, os.environ.get(READS, ""))
         self._variables = Variables(job.get("secrets", ()), job.get("env", ()))
 
     def __enter__(self) -> Watch:
+        self._reads.start()
         self._files.start()
         self._variables.start()
         return self
@@ -30,23 +33,32 @@ class Watch:
     def __exit__(self, *_: Any) -> None:
         self._variables.stop()
         self._files.stop()
+        self._reads.stop()
 
     def document(self) -> dict[str, Any]:
         loaded = modules.first_party(self._known)
         observed = {
-            "files": self._files.files,
-            "folders": self._files.folders,
+            "files": {**self._reads.files, **self._files.files},
+            "folders": {**self._reads.folders, **self._files.folders},
             "presence": self._presence(loaded),
             "environment": self._variables.read,
-            "modules": loaded,
-            "sources": modules.sources(loaded),
+            "modules": {**{path: path for path in self._reads.modules}, **loaded},
+            "sources": {**self._reads.modules, **modules.sources(loaded)},
             "distributions": modules.distributions() if self._distributions else {},
         }
         return {"observed": observed, "observed_by": self._on()}
 
     def _presence(self, loaded: Mapping[str, str]) -> dict[str, str]:
         """What was only looked for: neither read, listed nor loaded."""
-        others = {*self._files.files, *self._files.folders, *loaded.values()}
+        reads = self._reads
+        others = {
+            *self._files.files,
+            *self._files.folders,
+            *reads.files,
+            *reads.folders,
+            *reads.modules,
+            *loaded.values(),
+        }
         return {path: answer for path, answer in self._files.presence.items() if path not in others}
 
     def warnings(self) -> list[str]:
@@ -59,8 +71,13 @@ class Watch:
 
     def _on(self) -> list[str]:
         failed = self._failures()
-        names = ["files", "environment", "modules"] + ["distributions"] * self._distributions
+        names = ["files", "environment", "modules"]
+        names += ["distributions"] * self._distributions + ["preload"] * self._reads.is_on
         return [name for name in names if not failed.get(name)]
 
     def _failures(self) -> dict[str, str]:
-        return {"files": self._files.failure, "environment": self._variables.failure}
+        return {
+            "files": self._files.failure,
+            "environment": self._variables.failure,
+            "preload": self._reads.failure,
+        }

@@ -111,7 +111,7 @@ def _notices(done: Run) -> list[str]:
 
 def _schedule(session: Session, plan: Plan, name: str) -> Run:
     settings = plan.jobs[0].settings
-    executor = LocalExecutor()
+    executor = LocalExecutor(session.store.local / "tools")
     logs = session.store.local / "runs" / name
     store, planner, strict, seconds = session.store, session.planner, settings.strict, settings.timeout_seconds
     try:

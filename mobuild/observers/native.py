@@ -1,0 +1,190 @@
+"""Which files native code and child processes read, from the records of the preloaded library.
+
+`preload.c` notes every open of every process of the node, whoever made it. What the audit hook saw is left to
+it, since it knows which code asked. The rest counts by its place: in the project always; elsewhere unless it
+belongs to the system, to a Python installation, or to a program that keeps its state there. A record holds
+the file's stat as it was opened: where that is another one when the node ends, what was read is not known any
+more, and the condition is `CHANGING`, which never holds.
+"""
+
+# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH116, PTH118, PTH119, PTH120, PTH208
+# (paths stay text: there are thousands of them)
+
+from __future__ import annotations
+
+import os
+import tempfile
+from importlib.util import source_from_cache
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
+
+from mobuild.firstparty import is_below
+from mobuild.observers.files import ABSENT, Files, file_digest, folder_digest
+
+READS = "MOBUILD_READS"  # the variable that names the file of the records
+PRELOAD = "LD_PRELOAD"
+CHANGING = "changing"
+
+_SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/run", "/sbin", "/snap", "/usr")
+_STATE = ("/var/cache", "/var/lib", "/var/log", "/var/run")
+
+
+class Open(NamedTuple):
+    """One record; preload.c explains `what` and `token`."""
+
+    pid: int
+    what: str
+    token: str
+    path: str
+
+
+class Reads:
+    """What was read between `start` and `stop` beyond what `files` saw."""
+
+    def __init__(self, files: Files, records: str) -> None:
+        self.is_on = False
+        self.failure = ""
+        self.files: dict[str, str] = {}
+        self.folders: dict[str, str] = {}
+        self.modules: dict[str, str] = {}  # path → SHA-256, of what Pythons among the children imported
+        self._judge = files
+        self._records = records
+        self._before = 0  # how many records are older than `start`
+
+    def start(self) -> None:
+        """Is on when the library is: it notes each program that begins, and so this one."""
+        opens = _read(self._records) if os.path.isfile(self._records) else []
+        self._before = len(opens)
+        self.is_on = any(one.what == "x" and one.pid == os.getpid() for one in opens)
+
+    def stop(self) -> None:
+        try:
+            if self.is_on:
+                self._collect()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the node must go on; the record says so
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def _collect(self) -> None:
+        import ctypes
+
+        ctypes.CDLL(None).mobuild_note_libraries()
+        opens = _read(self._records)
+        pythons = _pythons(opens)
+        left_out = (*self._installations(opens, pythons.values()), os.path.dirname(self._records))
+        opens = [one for one in opens[self._before :] if not any(is_below(one.path, each) for each in left_out)]
+        imported = _imported(opens)
+        for one in self._first_reads(opens, imported):
+            if one.what != "d":
+                self._add_file(one)
+            elif one.pid not in pythons or not self._holds_modules(one.path):
+                self._add_folder(one)
+        for path in imported:
+            if self._judge.is_undeclared(path) and os.path.isfile(path):
+                self.modules[path] = CHANGING if self._is_younger(path) else file_digest(path)
+
+    def _first_reads(self, opens: Iterable[Open], imported: Iterable[str]) -> list[Open]:
+        """The first read of each path that counts. What is written first is the node's own, and no input to `files`."""
+        written: set[str] = set()
+        read: set[str] = set()
+        found: dict[str, Open] = {}
+        for one in opens:
+            if one.what == "w":
+                written.update({one.path} - read)
+            elif one.path not in written:
+                read.add(one.path)
+                is_audited = one.pid == os.getpid() and one.path in self._judge.seen
+                if not is_audited and one.path not in found and one.path not in imported and self._counts(one):
+                    found[one.path] = one
+        self._judge.forget(written)
+        return list(found.values())
+
+    def _counts(self, one: Open) -> bool:
+        """Whether an open may be that of an input, by its place."""
+        if not self._judge.is_undeclared(one.path):
+            return False
+        if self._judge.is_in_project(one.path):
+            return True
+        if one.token == ABSENT or one.what in "ulx" or one.path in ("/", tempfile.gettempdir()):
+            return False  # a search, a program's state, a program: of those the project's alone are the user's
+        return not any(is_below(one.path, folder) for folder in _SYSTEM + _STATE)
+
+    def _add_file(self, one: Open) -> None:
+        if one.token == ABSENT:
+            self.files[one.path] = ABSENT
+        elif not self._judge.is_scratch(one.path):
+            digest = file_digest(one.path)
+            is_other = one.token != _token(one.path) or (one.what == "l" and self._is_younger(one.path))
+            self.files[one.path] = CHANGING if is_other else digest
+
+    def _add_folder(self, one: Open) -> None:
+        if one.token == ABSENT:
+            self.folders[one.path] = ABSENT
+        elif os.path.isdir(one.path) and not self._judge.is_scratch(one.path):  # gone: the node had made it
+            digest = folder_digest(one.path, self._judge.ignored)
+            self.folders[one.path] = digest if one.token == _token(one.path) else CHANGING
+
+    def _is_younger(self, path: str) -> bool:
+        """Whether a file changed since the node began. Of those that are not opened here no earlier stat is known."""
+        return os.path.exists(path) and os.stat(path).st_ctime >= self._judge.since
+
+    def _holds_modules(self, folder: str) -> bool:
+        """Whether Python lists a folder to find modules. Records cannot tell; folders of data hold none."""
+        if folder in self._judge.roots or not os.path.isdir(folder):
+            return True
+        names = os.listdir(folder)
+        return any(
+            name.endswith((".py", ".so")) or os.path.exists(os.path.join(folder, name, "__init__.py")) for name in names
+        )
+
+    def _installations(self, opens: Iterable[Open], pythons: Iterable[str]) -> list[str]:
+        """Folders of Pythons and of virtual environments, whose packages count by version; none around the project."""
+        found = {os.path.dirname(os.path.dirname(path)) for path in pythons}
+        configured = (one.path for one in opens if one.path.endswith("/pyvenv.cfg") and one.token != ABSENT)
+        found.update(os.path.dirname(path) for path in configured)
+        return [folder for folder in found if not any(is_below(root, folder) for root in self._judge.roots)]
+
+
+def kept(variables: Mapping[str, Optional[str]], environment: Mapping[str, str]) -> dict[str, Optional[str]]:
+    """`variables`, which are to be set in `environment`: whatever they preload, our library, the last one, stays."""
+    found = dict(variables)
+    if READS in environment and PRELOAD in found:
+        ours = environment[PRELOAD].rpartition(":")[2]
+        found[PRELOAD] = f"{found[PRELOAD] or ''}:{ours}".lstrip(":")
+    return found
+
+
+def _read(records: str) -> Sequence[Open]:
+    with open(records, "rb") as stream:
+        texts = os.fsdecode(stream.read()).split("\0")
+    found = []
+    for text in filter(None, texts):
+        pid, what, token, path = text.split(" ", 3)
+        if "/__pycache__/" not in path or path.endswith(".pyc"):
+            found.append(Open(int(pid), what, token, os.path.abspath(path)))
+    return found
+
+
+def _pythons(opens: Iterable[Open]) -> dict[int, str]:
+    """Process → its program, for those that are Pythons."""
+    programs = {one.pid: one.path for one in opens if one.what == "x"}
+    return {pid: path for pid, path in programs.items() if os.path.basename(path).startswith("python")}
+
+
+def _imported(opens: Iterable[Open]) -> list[str]:
+    """Sources of the modules that were imported: Python asks for the byte code first, there or not."""
+    found = set()
+    for one in opens:
+        if one.path.endswith(".pyc") and "/__pycache__/" in one.path and one.what != "w":
+            try:
+                found.add(source_from_cache(one.path))
+            except ValueError:
+                continue
+    return sorted(found)
+
+
+def _token(path: str) -> str:
+    """The stat of a file in the form of a record."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return ABSENT
+    return f"{seen.st_dev}:{seen.st_ino}:{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ctime_ns}"
