@@ -21,11 +21,12 @@ from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
 from mobuild.declaring import SHORT
 from mobuild.errors import MobuildError
 from mobuild.executors.job import Job as WorkerJob
-from mobuild.executors.job import Outcome
+from mobuild.executors.job import Observed, Outcome
 from mobuild.executors.local import LocalExecutor
 from mobuild.faults import unforeseen
 from mobuild.fingerprint import Key
-from mobuild.keys import has_user_code
+from mobuild.graph import NodeSpec
+from mobuild.keys import has_user_code, runs_program
 from mobuild.node import encode
 from mobuild.planner import Edge, Planner, Step
 from mobuild.results import Result
@@ -115,9 +116,7 @@ class Builder:
             timeout_seconds=step.spec.timeout_seconds or self.timeout_seconds,
         )
         self.planner.recheck(step, above, tokens)
-        found = (
-            conditions(outcome.observed, step.spec.root, step.fingerprint.toolchain) if has_user_code(step.spec) else ()
-        )
+        found = conditions(_counting(outcome.observed, step.spec), step.spec.root, step.fingerprint.toolchain)
         if self.strict and undeclared(found):
             raise undeclared_inputs(step.spec.name, found)
         record = self._make_record(step, outcome, found, out, log)
@@ -185,6 +184,14 @@ class Builder:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             seen={"host": platform.node(), "system": platform.platform(), "machine": platform.machine()},
         )
+
+
+def _counting(observed: Observed, spec: NodeSpec) -> Observed:
+    """What counts of the things seen: those that the user's code asked for. The packages of a process that only
+    runs a program are mobuild's."""
+    if has_user_code(spec):
+        return observed
+    return dataclasses.replace(observed, distributions={}) if runs_program(spec) else Observed()
 
 
 def _named_error(fault: Exception, where: str, folder: Path) -> MobuildError:

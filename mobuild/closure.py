@@ -62,8 +62,9 @@ def closure(
 
 
 def module_digest(path: Path) -> str:
-    """The digest under which the first-party module at `path` counts, here and as a condition."""
-    return meaning(path).digest if path.suffix == ".py" else digest_file(path)
+    """The digest under which the first-party module at `path` counts, here and as a condition; it has run already,
+    perhaps under a newer Python."""
+    return meaning(path, newer=True).digest if path.suffix == ".py" else digest_file(path)
 
 
 @dataclass

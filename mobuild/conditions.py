@@ -15,9 +15,10 @@ from mobuild.closure import module_digest
 from mobuild.declaring import how
 from mobuild.errors import NodeFailed
 from mobuild.executors.job import Observed
-from mobuild.fingerprint import Change
+from mobuild.fingerprint import Change, sha256_file
 from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, value_digest
 from mobuild.observers.files import PRESENT, folder_digest
+from mobuild.observers.native import CHANGING
 from mobuild.store import Condition, StatCache
 from mobuild.toolchain import Environment
 
@@ -31,7 +32,7 @@ def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tupl
     found += [Condition("folder", _name(path, root), value) for path, value in observed.folders.items()]
     found += [Condition("presence", _name(path, root), value) for path, value in observed.presence.items()]
     found += [Condition("environment", name, value) for name, value in observed.environment.items()]
-    found += [Condition("module", _name(path, root), module_digest(Path(path))) for path in observed.modules.values()]
+    found += [Condition("module", _name(path, root), _module(path, observed)) for path in observed.modules.values()]
     found += [
         Condition("distribution", name, version)
         for name, version in observed.distributions.items()
@@ -91,6 +92,15 @@ def _variable(one: Condition) -> str:
     if one.value == SECRET:
         return SECRET  # recorded by name only
     return names_digest(list(os.environ)) if one.name == WHOLE else value_digest(os.environ.get(one.name))
+
+
+def _module(path: str, observed: Observed) -> str:
+    """The digest of a module as it ran, which the file may not be any more."""
+    try:
+        digest, ran = module_digest(Path(path)), observed.sources.get(path)
+        return CHANGING if ran and ran != sha256_file(Path(path)) else digest
+    except OSError:
+        return CHANGING
 
 
 def _name(path: str, root: Path) -> str:

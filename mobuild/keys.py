@@ -106,7 +106,13 @@ def _own_kinds(node: Any) -> list[Path]:
 
 
 def has_user_code(spec: NodeSpec) -> bool:
-    return bool(code_references(spec.node))
+    """Whether Python of the user's runs in the node's own process."""
+    return bool(code_references(spec.node) or _own_kinds(spec.node))
+
+
+def runs_program(spec: NodeSpec) -> bool:
+    """Whether the node runs a program of the user's, in a process below its own."""
+    return bool(getattr(spec.node, "cmd", ""))
 
 
 def _scripts(spec: NodeSpec) -> tuple[Path, ...]:

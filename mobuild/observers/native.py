@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import tempfile
 from importlib.util import source_from_cache
-from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from mobuild.firstparty import is_below
 from mobuild.observers.files import ABSENT, Files, file_digest, folder_digest
@@ -143,7 +143,7 @@ class Reads:
         return [folder for folder in found if not any(is_below(root, folder) for root in self._judge.roots)]
 
 
-def kept(variables: Mapping[str, Optional[str]], environment: Mapping[str, str]) -> dict[str, Optional[str]]:
+def kept(variables: Mapping[str, str | None], environment: Mapping[str, str]) -> dict[str, str | None]:
     """`variables`, which are to be set in `environment`: whatever they preload, our library, the last one, stays."""
     found = dict(variables)
     if READS in environment and PRELOAD in found:

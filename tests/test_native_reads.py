@@ -1,0 +1,120 @@
+"""What programs and native code read without a declaration is held to like every other input."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.projects import Project, recipe_project
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+NODES = """\
+  shell: {kind: command, cmd: "cat {in.text} extr*.txt > {out}", shell: true, in: {text: text}, out: .txt}
+  script: {kind: command, cmd: "sh tools/run.sh {out}", out: .txt}
+  preloads: {kind: command, cmd: "sh -c 'cp extra.* $0' {out}", env: {LD_PRELOAD: libm.so.6}, out: .txt}
+  text: {kind: source, uri: text.txt}
+"""
+FILES = {
+    "text.txt": "text\n",
+    "extra.txt": "extra\n",
+    "labels/a.csv": "a\n",
+    "tools/run.sh": "cat labels/*.csv > $1\necho done >> run.log\n",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return recipe_project(tmp_path, NODES, FILES)
+
+
+@pytest.mark.parametrize("node", ["shell", "preloads"])
+def test_undeclared_file_of_a_command_is_an_input_from_now_on(project: Project, node: str) -> None:
+    first = project.mobuild(f"target={node}")
+    before = (project.root / "extra.txt").stat()
+
+    os.utime(project.root / "extra.txt")
+    assert project.built(f"target={node}", recipe="small") == set()
+    project.write("extra.txt", "other\n")
+    reason = project.mobuild("why", f"target={node}").out
+    assert project.built(f"target={node}", recipe="small") == {node}
+    project.write("extra.txt", "extra\n")
+    os.utime(project.root / "extra.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert project.built(f"target={node}", recipe="small") == set()
+
+    said = "the code read file extra.txt, folder ., which is declared nowhere; from now on it counts as an input"
+    assert f"warning: small/cpu {node}: {said}" in first.err.splitlines()
+    assert reason == f"small/cpu {node} is stale:\n  file extra.txt: 65110ea3b8b6 → 7e4fa2eb8c7a\n"
+
+
+def test_new_file_among_those_that_a_script_lists_is_a_change(project: Project) -> None:
+    project.mobuild("target=script")
+    assert project.built("target=script", recipe="small") == set()
+
+    project.write("labels/b.csv", "b\n")
+
+    assert project.built("target=script", recipe="small") == {"script"}
+    assert (project.root / "build/small/cpu/script.txt").read_text() == "a\nb\n"
+
+
+def test_strict_refuses_what_a_command_reads_undeclared(project: Project) -> None:
+    done = project.mobuild("target=shell", "cache.strict=true", check=False)
+
+    assert done.status == 1
+    assert done.errors == (
+        "node 'shell': the code read file extra.txt, folder ., which is declared nowhere\n"
+        "  declare them as inputs, or set cache.strict=false",
+    )
+
+
+def test_what_a_command_declares_is_no_condition(tmp_path: Path) -> None:
+    nodes = """\
+  text: {kind: source, uri: text.txt}
+  copy: {kind: command, cmd: "sh tools/copy.sh {in.text} {out}", in: {text: text}, out: .txt}
+  again: {kind: command, cmd: "cat {in.copy} > {out}", shell: true, in: {copy: copy}, out: .txt}
+"""
+    project = recipe_project(tmp_path, nodes, {"text.txt": "t", "tools/copy.sh": 'cp "$1" "$2"\n'})
+
+    done = project.mobuild("target=again", "cache.strict=true")
+
+    sidecar = json.loads((project.root / "build/small/cpu/again.txt.json").read_text())
+    assert "declared nowhere" not in done.err
+    assert sidecar["conditions"] == []
+    assert "preload" in sidecar["observed_by"]
+
+
+def test_weights_that_only_native_code_reads_are_an_input(tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    code = """\
+import torch
+from safetensors.torch import load_file
+
+
+def load():
+    net = torch.nn.Linear(2, 2)
+    net.load_state_dict(load_file("models/net.safetensors"))
+    return net
+"""
+    nodes = """\
+  onnx: {kind: export, needs: {weights: null}, model: "net.py:load", inputs: {x: [batch, 2]}, exporter: torchscript}
+shapes: {batch: [1, 2, 4]}
+"""
+    project = recipe_project(tmp_path, nodes, {"recipes/net.py": code})
+    file = project.root / "models/net.safetensors"
+    file.parent.mkdir()
+    save_file({"weight": torch.ones(2, 2), "bias": torch.zeros(2)}, file)
+    first = project.mobuild("target=onnx")
+    model = (project.root / "build/small/cpu/onnx.onnx").read_bytes()
+
+    save_file({"weight": torch.ones(2, 2), "bias": torch.ones(2)}, file)
+    ran = project.built("target=onnx", recipe="small")
+
+    assert "the code read file models/net.safetensors, which is declared nowhere" in first.err
+    assert ran == {"onnx"}
+    assert (project.root / "build/small/cpu/onnx.onnx").read_bytes() != model
