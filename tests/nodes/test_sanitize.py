@@ -158,6 +158,17 @@ def test_ranges_stay_in_the_file(tmp_path: Path) -> None:
     assert built.onnx["ranges"] == {"x": [0.0, 1.0]}
 
 
+def test_ranges_of_the_model_survive_the_tools(tmp_path: Path) -> None:
+    model = onnx.load(foldable(tmp_path / "m.onnx"))
+    helper.set_model_props(model, {"mobuild.range.x": "0,50"})
+    onnx.save(model, tmp_path / "m.onnx")
+
+    built = sanitize(tmp_path / "m.onnx", tmp_path / "s.onnx")
+
+    assert built.onnx["operators"] == {"MatMul": 1}
+    assert built.onnx["ranges"] == {"x": [0, 50]}
+
+
 def test_range_of_no_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NodeFailed) as caught:
         sanitize(foldable(tmp_path / "m.onnx"), tmp_path / "s.onnx", ranges={"xx": [0, 1]})

@@ -33,7 +33,7 @@ class Sanitize:
     """
 
     kind: ClassVar[str] = "sanitize"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
 
     infer_shapes: bool = True
@@ -116,7 +116,7 @@ class Sanitize:
         model = onnxmodel.load(best, external_data=False)
         judge.name_axes(model)
         onnxmodel.strip(model)
-        write_ranges(model, self.ranges)
+        write_ranges(model, {**before.summary["ranges"], **self.ranges})  # tools drop the metadata
         save_beside(model, onnxmodel.model_file(best), out)
         after = judge.again(out, before)
         return judge.differences(after, before, self.absolute_tolerance, self.relative_tolerance)
