@@ -64,6 +64,39 @@ def assert_close(
     return measured
 
 
+def assert_close_in_the_mean(
+    got: Mapping[str, Any], want: Mapping[str, Any], share: float, where: str
+) -> dict[str, Any]:
+    """`compare`, and of every output the root mean square of got - want within `share` of that of want.
+
+    Raises:
+        NodeFailed: names the output and both numbers; also as `compare`.
+    """
+    import numpy as np
+
+    measured = compare(got, want)
+    for name in want:
+        if np.asarray(want[name]).dtype.kind in "OSU":
+            continue
+        left, right = _double(got[name]), _double(want[name])
+        finite = np.isfinite(right)
+        error, size = _root_mean_square(left[finite] - right[finite]), _root_mean_square(right[finite])
+        if error > max(ABSOLUTE, share * size):
+            raise NodeFailed(
+                f"output {name!r}{' ' + where if where else ''}: its values differ by {error:.3g} in the root mean "
+                f"square, which is {error / max(size, ABSOLUTE):.3g} of their own {size:.3g}; largest difference "
+                f"{measured['outputs'][name]['max_abs']:.3g}",
+                f"allowed: {share:g} of it",
+            )
+    return measured
+
+
+def _root_mean_square(values: Any) -> float:
+    import numpy as np
+
+    return float(np.sqrt(np.mean(values**2))) if values.size else 0.0
+
+
 def _measure(name: str, got: Any, want: Any, floor: float) -> dict[str, float]:
     import numpy as np
 

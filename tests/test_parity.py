@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mobuild.errors import NodeFailed
-from mobuild.parity import assert_close, compare
+from mobuild.parity import assert_close, assert_close_in_the_mean, compare
 
 
 def test_differences_are_measured_per_output() -> None:
@@ -66,3 +66,19 @@ def test_equal_infinities_and_scalars_are_close() -> None:
 def test_integers_must_be_equal() -> None:
     with pytest.raises(NodeFailed, match="expected 7 at"):
         assert_close({"y": np.array([8])}, {"y": np.array([7])}, 1e-4, 1e-3)
+
+
+def test_in_the_mean_single_values_may_be_off_but_not_all() -> None:
+    want = {"y": np.linspace(-1, 1, 100, dtype=np.float32)}
+    one_off = {"y": want["y"] + np.eye(1, 100, 50, dtype=np.float32)[0]}
+
+    measured = assert_close_in_the_mean(one_off, want, 0.2, "")
+    with pytest.raises(NodeFailed) as caught:
+        assert_close_in_the_mean({"y": want["y"] * 0.7}, want, 0.2, "at batch=2")
+
+    assert measured["max_abs"] == pytest.approx(1)
+    assert caught.value.message == (
+        "output 'y' at batch=2: its values differ by 0.175 in the root mean square, which is 0.3 of their own 0.583; "
+        "largest difference 0.3"
+    )
+    assert caught.value.hint == "allowed: 0.2 of it"

@@ -27,10 +27,13 @@ from mobuild.runtime.runner import open_engine
 
 _PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 # What an engine may differ from its own graph, as a fraction of the largest expected value of an output.
-# ONNX Runtime fuses Q/DQ into integer kernels, which may round to the next step of the quantiser, and each
-# step travels on: measured 0.004 (6-layer encoder) to 0.04 (with the rest in half), 0.018 for crepe_tiny.
-# Half rounds at 0.0005, measured 0 on a CPU. A wrong weight is far beyond all of them.
-_OF_LARGEST = {"int8": 0.1, "bf16": 0.05, "fp16": 0.01}
+# Half rounds at 0.0005, measured 0 on a CPU. A wrong weight is far beyond that.
+_OF_LARGEST = {"bf16": 0.05, "fp16": 0.01}
+# The same for eight bits, in the root mean square. ONNX Runtime fuses Q/DQ into integer kernels, which may round to
+# the next step of the quantiser, and each step travels on: a 6-layer encoder measures 0 at 8 random tokens and 0.11 at
+# 32 × 256 of them, where single values are off by a fifth of the largest one, and its graph by 0.39 from fp32. One
+# of its matrices made smaller by a fifth measures 0.17 to 0.36, one of zeros 0.5 to 0.7.
+_OF_MEAN = 0.2
 _CORNERS = ("min", "opt", "max")
 _MAX_ELEMENTS = 1 << 23  # of all inputs; above, one run on a CPU takes longer than the build
 
@@ -44,7 +47,7 @@ class BuildEngine:
     precision: str = "fp32"
 
     kind: ClassVar[str] = "build_engine"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -131,20 +134,19 @@ class BuildEngine:
         if "bf16" in types:
             return {"parity": "not run: ONNX Runtime has no bfloat16 kernels to compare with"}
         reference = onnxmodel.open_session(model)
-        share = max(_OF_LARGEST.get(each, 0.0) for each in types)
         found: dict[str, Any] = {}
         for number, sizes in enumerate(check_shapes(self.shapes) or ({},)):
             with runtime_errors():
                 engine = open_engine(out, self.backend.runtime, **self.backend.run_options(number))
             for corner, at in _corners(sizes):
-                found[f"{number}.{corner}"] = _compare(engine, reference, summary, at, corner, share)
+                found[f"{number}.{corner}"] = _compare(engine, reference, summary, at, corner, types)
         return {"parity": found}
 
 
 def _compare(
-    engine: Any, reference: Any, summary: Mapping[str, Any], at: dict[str, int], corner: str, share: float
+    engine: Any, reference: Any, summary: Mapping[str, Any], at: dict[str, int], corner: str, types: Sequence[str]
 ) -> Any:
-    """The largest differences at the sizes `at`; `share` of the largest value is allowed to each output.
+    """The largest differences at the sizes `at`, of an engine whose graph computes in `types`.
 
     Raises:
         NodeFailed: the engine gives other numbers than the model.
@@ -157,12 +159,15 @@ def _compare(
     with runtime_errors():
         got = engine.run(feeds)
     where = " ".join(f"{axis}={size}" for axis, size in at.items())
-    measured = _close(got, want, share, f"at {where}" if where else "")
+    measured = _close(got, want, types, f"at {where}" if where else "")
     return {"max_abs": measured["max_abs"], "max_rel": measured["max_rel"]}
 
 
-def _close(got: Any, want: Any, share: float, where: str) -> dict[str, Any]:
-    """`parity.assert_close`, each output by its own largest value."""
+def _close(got: Any, want: Any, types: Sequence[str], where: str) -> dict[str, Any]:
+    """`parity`, each output by its own largest value, or in the mean where a step of eight bits travels on."""
+    if "int8" in types:
+        return parity.assert_close_in_the_mean(got, want, _OF_MEAN, where)
+    share = max(_OF_LARGEST.get(each, 0.0) for each in types)
     measured = parity.compare(got, want)
     for name in want:
         absolute = max(parity.ABSOLUTE, share * _largest(want[name]))
