@@ -48,13 +48,13 @@ class Reads:
         self.modules: dict[str, str] = {}  # path → SHA-256, of what Pythons among the children imported
         self._judge = files
         self._records = records
-        self._before = 0  # how many records are older than `start`
+        self._begin = 0  # where the records since `start` begin
 
     def start(self) -> None:
         """Is on when the library is: it notes each program that begins, and so this one."""
-        opens = _read(self._records) if os.path.isfile(self._records) else []
-        self._before = len(opens)
-        self.is_on = any(one.what == "x" and one.pid == os.getpid() for one in opens)
+        data = _content(self._records) if os.path.isfile(self._records) else b""
+        self._begin = len(data)
+        self.is_on = any(one.what == "x" and one.pid == os.getpid() for one in _opens(data))
 
     def stop(self) -> None:
         try:
@@ -67,10 +67,11 @@ class Reads:
         import ctypes
 
         ctypes.CDLL(None).mobuild_note_libraries()
-        opens = _read(self._records)
-        pythons = _pythons(opens)
-        left_out = (*self._installations(opens, pythons.values()), os.path.dirname(self._records))
-        opens = [one for one in opens[self._before :] if not any(is_below(one.path, each) for each in left_out)]
+        data = _content(self._records)
+        before, since = _opens(data[: self._begin]), _opens(data[self._begin :])
+        pythons = _pythons([*before, *since])
+        left_out = (*self._installations([*before, *since], pythons.values()), os.path.dirname(self._records))
+        opens = [one for one in since if not any(is_below(one.path, each) for each in left_out)]
         imported = _imported(opens)
         for one in self._first_reads(opens, imported):
             if one.what != "d":
@@ -152,12 +153,16 @@ def kept(variables: Mapping[str, str | None], environment: Mapping[str, str]) ->
     return found
 
 
-def _read(records: str) -> Sequence[Open]:
+def _content(records: str) -> bytes:
     with open(records, "rb") as stream:
-        texts = os.fsdecode(stream.read()).split("\0")
+        return stream.read()
+
+
+def _opens(data: bytes) -> Sequence[Open]:
+    """The records in `data`, equal ones once: some programs open one file a million times."""
     found = []
-    for text in filter(None, texts):
-        pid, what, token, path = text.split(" ", 3)
+    for text in dict.fromkeys(filter(None, data.split(b"\0"))):
+        pid, what, token, path = os.fsdecode(text).split(" ", 3)
         if "/__pycache__/" not in path or path.endswith(".pyc"):
             found.append(Open(int(pid), what, token, os.path.abspath(path)))
     return found
