@@ -167,6 +167,8 @@ class Builder:
     def _make_record(self, step: Step, outcome: Outcome, found: tuple[Condition, ...], out: Path, log: Path) -> Record:
         assert step.fingerprint
         warnings = outcome.warnings + ((_warning(found),) if undeclared(found) else ())
+        if self.strict and step.spec.node.isolated and "preload" not in outcome.observed_by:
+            warnings += (_BLIND,)
         artifact = self.store.objects.publish(out)
         return Record(
             key=step.fingerprint.key,
@@ -201,6 +203,12 @@ def _named_error(fault: Exception, where: str, folder: Path) -> MobuildError:
     if where not in fault.message:
         fault.message = f"{where}: {fault.message}"
     return fault
+
+
+_BLIND = (
+    "cache.strict answers for reads through Python alone: nothing could be preloaded to see those of native code "
+    "(a C compiler, `cc`, is needed)"
+)
 
 
 def _warning(found: tuple[Condition, ...]) -> str:

@@ -71,6 +71,20 @@ def test_strict_refuses_what_a_command_reads_undeclared(project: Project) -> Non
     )
 
 
+def test_strict_says_when_it_cannot_see_native_reads(project: Project, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("cat", "sh"):
+        (programs / name).symlink_to(shutil.which(name) or "")
+
+    done = project.mobuild("target=shell", "cache.strict=true", env={"PATH": str(programs)})
+
+    assert (
+        "warning: small/cpu shell: cache.strict answers for reads through Python alone: nothing could be preloaded to "
+        "see those of native code (a C compiler, `cc`, is needed)"
+    ) in done.err.splitlines()
+
+
 def test_what_a_command_declares_is_no_condition(tmp_path: Path) -> None:
     nodes = """\
   text: {kind: source, uri: text.txt}

@@ -123,3 +123,13 @@ def test_a_kind_that_does_not_import_is_the_users_to_mend(project: Project) -> N
         "NameError: name 'dataclass' is not defined\n"
         "  its module must be installed or on PYTHONPATH, and import by itself"
     )
+
+
+def test_what_a_kind_reads_undeclared_is_an_input(project: Project) -> None:
+    project.edit("kinds.py", "out.write_text(self.device)", "out.write_text(Path('units.txt').read_text())")
+    project.write("units.txt", "mm")
+    first, again = measure(project), measure(project)
+
+    project.write("units.txt", "cm")
+
+    assert (first, again, measure(project)) == (("built", "mm"), ("fresh", "mm"), ("built", "cm"))
