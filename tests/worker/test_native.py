@@ -51,12 +51,15 @@ def write_safetensors(folder: Path) -> Path:
     return folder / "w.safetensors"
 
 
-def write_torchscript(folder: Path) -> Path:
-    import torch
-
+def write_raw(folder: Path) -> Path:
     (folder / "raw.bin").write_bytes(bytes(16))
-    torch.from_file(str(folder / "raw.bin"), size=4)
     return folder / "raw.bin"
+
+
+def write_torchscript(folder: Path) -> Path:
+    code = "import torch; torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(1, 2)), 'net.ts')"
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True)  # it is deprecated
+    return folder / "net.ts"
 
 
 def write_onnx(folder: Path) -> Path:
@@ -77,11 +80,18 @@ def write_onnx(folder: Path) -> Path:
     ("write", "code"),
     [
         (write_safetensors, "from safetensors.torch import load_file as read\npath = 'w.safetensors'"),
-        (write_torchscript, "import torch\nread = lambda path: torch.from_file(path, size=4)\npath = 'raw.bin'"),
+        (write_torchscript, "import torch\nread = torch.jit.load\npath = 'net.ts'"),
+        (write_raw, "import torch\nread = lambda path: torch.from_file(path, size=4)\npath = 'raw.bin'"),
         (write_onnx, "import onnxruntime\nread = onnxruntime.InferenceSession\npath = 'm.onnx'"),
         (write_onnx, "import onnx\nread = onnx.load\npath = 'm.onnx'"),
     ],
-    ids=["safetensors", "torch.from_file", "session with external data", "onnx.load with external data"],
+    ids=[
+        "safetensors",
+        "torch.jit.load",
+        "torch.from_file",
+        "session with external data",
+        "onnx.load with external data",
+    ],
 )
 def test_native_reader_is_seen(
     project: Project, call: Callable[..., Outcome], write: Callable[[Path], Path], code: str
