@@ -69,7 +69,7 @@ def read(path: Path) -> dict[str, Pin]:
         return {name: _checked(Pin(**fields)) for name, fields in document["sources"].items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SourceError(f"lock file '{path}': cannot be read: {error}", _DAMAGED) from error
 
 

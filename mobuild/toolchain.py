@@ -135,7 +135,7 @@ def _remembered(kept: Path, python: Path) -> dict[str, object] | None:
     try:
         document = json.loads(kept.read_bytes())
         fresh = document["tokens"] == _tokens(python, document["paths"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None  # not asked yet, or a damaged file: ask again
     return dict(document) if fresh else None
 

@@ -45,10 +45,10 @@ def variant_folder(job: Job) -> Path:
 def last_run(job: Job) -> Mapping[str, Any]:
     """The nodes of the last run.json of a job's variant; empty when there is none that can be read."""
     try:
-        nodes = json.loads((variant_folder(job) / "run.json").read_text())["nodes"]
-    except (OSError, ValueError, KeyError, TypeError):  # never run, or not ours any more
-        return {}
-    return nodes if isinstance(nodes, dict) else {}
+        nodes = json.loads((variant_folder(job) / "run.json").read_text())["nodes"].items()
+        return {name: node for name, node in nodes if isinstance(node["state"], str)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}  # never run, or not ours any more
 
 
 def artifact_path(job: Job, name: str, suffix: str) -> Path:

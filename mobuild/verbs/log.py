@@ -41,7 +41,7 @@ def log(jobs: Sequence[Job]) -> int:
 
 
 def _failed(last: Mapping[str, Any], target: str) -> Path | None:
-    path = Path(last.get(target, {}).get("log", ""))
+    path = Path(str(last.get(target, {}).get("log", "")))
     return path if path.is_file() else None
 
 
