@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mobuild.closure import module_digest
 from mobuild.declaring import how
-from mobuild.errors import NodeFailed
+from mobuild.errors import ConfigError, NodeFailed
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import Change, sha256_file
 from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, value_digest
@@ -70,7 +70,7 @@ def broken(
 
 
 def _current(one: Condition, root: Path, files: StatCache, environment: Environment, ignored: Sequence[str]) -> str:
-    """What a condition's subject is now; `-` when it is absent."""
+    """What a condition's subject is now; `-` when it is absent, empty when it is there and cannot be looked at."""
     if one.kind == "environment":
         return _variable(one)
     if one.kind == "distribution":
@@ -84,8 +84,10 @@ def _current(one: Condition, root: Path, files: StatCache, environment: Environm
         if not path.is_file():
             return "" if path.exists() else ABSENT
         return module_digest(path) if one.kind == "module" else files.sha256(path)
-    except OSError:
+    except (OSError, ValueError):  # no permission, or no name that a file can have
         return ABSENT
+    except ConfigError:  # a module with a syntax error: whether the node still wants it, its next run shows
+        return ""
 
 
 def _variable(one: Condition) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -41,6 +42,25 @@ def test_different_values_have_different_bytes(one: Any, other: Any) -> None:
 @given(st.dictionaries(st.text(), PLAIN, min_size=2, max_size=5))
 def test_the_order_of_keys_does_not_matter(value: dict[str, Any]) -> None:
     assert canonical(value) == canonical(dict(reversed(list(value.items()))))
+
+
+@given(PLAIN)
+def test_canonical_bytes_say_the_value_and_nothing_else(value: Any) -> None:
+    data = canonical(value)
+
+    assert _same(json.loads(data), value)
+    assert canonical(json.loads(data)) == data
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), min_size=2, max_size=4, unique=True))
+def test_no_two_fields_run_into_each_other(pairs: list[tuple[str, str]]) -> None:
+    keys = {Fingerprint("k", 1, {"a": one, "b": other}).key for one, other in pairs}
+
+    assert len(keys) == len(pairs)
+
+
+def test_names_that_are_no_unicode_have_bytes_of_their_own() -> None:
+    assert canonical("\udcff") != canonical("\udcfe") != canonical("?")
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, 1.0), (1, True), (1, "1"), (None, "null"), ([1], [[1]]), ("", [])])

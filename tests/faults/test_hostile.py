@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from mobuild.fingerprint import canonical, digest_bytes
+from mobuild.store import Condition
 from mobuild.store.listing import MAGIC
+from mobuild.store.record import file_name
 from tests.faults.damages import PICKLE
 from tests.faults.steps import NODES, Steps, record_files, steps_project
 from tests.projects import Project, recipe_project
@@ -109,6 +112,26 @@ def test_a_record_that_leads_out_of_the_store_is_a_miss(steps: Steps, tmp_path: 
     assert ran == set(NODES)
     assert (tmp_path / "secret").read_text() == "secret"
     assert not list(tmp_path.rglob("evil*"))
+
+
+CONDITIONS = [
+    Condition("file", "a\0b", "x"),
+    Condition("folder", "a\0b", "x"),
+    Condition("file", "/dev/zero", "x"),
+    Condition("module", "/dev/zero", "x"),
+    Condition("module", "broken.py", "x"),
+    Condition("environment", "A=\0", "x"),
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda one: f"{one.kind} {one.name!r}")
+def test_a_condition_that_cannot_be_looked_at_does_not_hold(steps: Steps, condition: Condition) -> None:
+    steps.project.write("broken.py", "def (")
+    for place in record_files(steps.project.cache):
+        _write_record(place, {**json.loads(place.read_text()), "conditions": [dataclasses.asdict(condition)]})
+        place.rename(place.with_name(file_name([condition])))
+
+    assert steps.build() == set(NODES)
 
 
 def _object(steps: Steps, digest: str) -> Path:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mobuild.errors import StoreError
 from mobuild.fingerprint import Key, digest_bytes
 from mobuild.store import Condition, Store
+from mobuild.store.record import Unreadable, decode, encode
 from tests.store.finished import FINGERPRINT, record
 
 
@@ -177,3 +181,32 @@ def test_file_in_place_of_the_records_names_the_place(store: Store) -> None:
 
     with pytest.raises(StoreError, match=f"'{store.root}': cannot be written: "):
         store.records.publish(record())
+
+
+@given(st.binary())
+def test_any_bytes_are_a_record_or_unreadable(data: bytes) -> None:
+    with pytest.raises(Unreadable):
+        decode(data)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(sorted(json.loads(encode(record())))), PLAIN)
+def test_a_record_with_any_value_for_a_field_is_a_record_or_unreadable(field: str, value: object) -> None:
+    document = json.loads(encode(record()))
+    document[field] = value
+
+    with suppress(Unreadable):
+        decode(with_checksum(json.dumps(document)).encode())
+
+
+@given(st.dictionaries(st.text(), PLAIN, max_size=3))
+def test_any_measurements_come_back(measurements: dict[str, object]) -> None:
+    data = encode(record(measurements=measurements))
+
+    assert encode(decode(data)) == data
