@@ -162,7 +162,6 @@ def test_a_model_whose_data_leave_its_folder_is_refused(tmp_path: Path, location
 
 
 def _write_model(path: Path, location: str) -> None:
-    import onnx
     from onnx import TensorProto, helper
 
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
@@ -172,7 +171,6 @@ def _write_model(path: Path, location: str) -> None:
     graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [value], [out], [weight])
     path.parent.mkdir(parents=True)
     path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]).SerializeToString())
-    del onnx
 
 
 PINS = [PICKLE, b"", b"[]", b'{"schema": 1, "sources": ' + b"[" * 200_000, b'{"schema": 1, "sources": {"a": 7}}']
