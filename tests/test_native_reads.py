@@ -46,7 +46,10 @@ def test_undeclared_file_of_a_command_is_an_input_from_now_on(project: Project, 
     os.utime(project.root / "extra.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert project.built(f"target={node}", recipe="small") == set()
 
-    said = "the code read file extra.txt, folder ., which is declared nowhere; from now on it counts as an input"
+    said = (
+        "the code read file extra.txt, folder ., which is declared nowhere; from now on it counts as an input "
+        "(declare files by `needs` and variables by `env`)"
+    )
     assert f"warning: small/cpu {node}: {said}" in first.err.splitlines()
     assert reason == f"small/cpu {node} is stale:\n  file extra.txt: 65110ea3b8b6 → 7e4fa2eb8c7a\n"
 
@@ -67,7 +70,8 @@ def test_strict_refuses_what_a_command_reads_undeclared(project: Project) -> Non
     assert done.status == 1
     assert done.errors == (
         "node 'shell': the code read file extra.txt, folder ., which is declared nowhere\n"
-        "  declare them as inputs, or set cache.strict=false",
+        "  declare the file: nodes: {extra: {kind: source, uri: extra.txt}}, and in 'shell' needs: {extra: extra}\n"
+        "  or set cache.strict=false",
     )
 
 
