@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from mobuild.hardware import Hardware
+
+HARDWARE = Path(__file__).parent.parent / "conf" / "hardware"
 RECIPE = """\
 # @package _global_
 defaults:
@@ -83,6 +88,18 @@ GAIN = 1.0
 def preprocess(sample):
     return {"x": sample["x"] * GAIN}
 '''
+
+
+def hardware(name: str) -> Hardware:
+    """A shipped hardware file, with the one that it builds on below it."""
+    row = hardware_row(name)
+    return Hardware(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+
+
+def hardware_row(name: str) -> dict[str, Any]:
+    row = yaml.safe_load((HARDWARE / f"{name}.yaml").read_text())
+    bases = [each for each in row.pop("defaults", []) if each != "_self_"]
+    return {**(hardware_row(bases[0]) if bases else {}), **row}
 
 
 @dataclass(frozen=True)

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
-from pathlib import Path
 
 import pytest
-import yaml
 
 from mobuild.contract.rules import Request, check
-from mobuild.facts import load
 from mobuild.hardware import Hardware
-
-CONF = Path(__file__).parent.parent / "conf"
-SHIPPED = sorted(file.stem for file in (CONF / "hardware").glob("*.yaml"))
-
-
-def hardware(name: str) -> Hardware:
-    row = yaml.safe_load((CONF / "hardware" / f"{name}.yaml").read_text())
-    return Hardware(**{**row, "backends": tuple(row["backends"])})
+from tests.projects import hardware
 
 
 def card(capability: str) -> Hardware:
@@ -29,20 +18,6 @@ def card(capability: str) -> Hardware:
 
 def verdicts(request: Request) -> list[tuple[str, str, str, str]]:
     return [(each.code, each.severity, each.message, each.hint) for each in check(request)]
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_hardware_file_holds_the_fields_of_hardware(name: str) -> None:
-    row = yaml.safe_load((CONF / "hardware" / f"{name}.yaml").read_text())
-
-    assert set(row) <= {spec.name for spec in fields(Hardware)}
-    assert row["name"] == name
-    assert isinstance(row.get("compute_capability", ""), str)
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_backend_of_a_shipped_card_is_a_file(name: str) -> None:
-    assert all((CONF / "backend" / f"{each}.yaml").exists() for each in hardware(name).backends)
 
 
 @pytest.mark.parametrize(("name", "backend"), [("l20", "tensorrt_rtx"), ("l4", "tensorrt"), ("cpu", "onnxruntime")])
@@ -93,6 +68,29 @@ def test_r13_refuses_what_tensorrt_rtx_does_not_build(capability: str) -> None:
     assert [(each.code, each.severity, each.message) for each in found] == [("R13", "error", message)]
 
 
+@pytest.mark.parametrize(
+    ("capability", "version", "severity", "message"),
+    [
+        (
+            "11.0",
+            "10.13.0",
+            "error",
+            "TensorRT 10.13.0 has 11.0 from 10.13.2 on; the first TensorRT that fits is 10.13.2",
+        ),
+        ("10.7", "11.2", "error", "TensorRT 11.2 has 10.7 from 11.3 on; the first TensorRT that fits is 11.3"),
+        ("12.1", "10.10", "warning", "TensorRT 10.10 may have 12.1; the first TensorRT that fits is 10.13"),
+        ("10.3", "11.5", "warning", "TensorRT 11.5 may have 10.3"),
+        ("6.1", "9.2", "warning", "TensorRT 9.2 may have 6.1; the last TensorRT that fits is 8.6"),
+    ],
+)
+def test_r2_knows_the_gaps_and_warns_where_the_table_is_not_sure(
+    capability: str, version: str, severity: str, message: str
+) -> None:
+    found = verdicts(Request(card(capability), "tensorrt", version))
+
+    assert [each[1:3] for each in found] == [(severity, f"compute capability {capability}: {message}")]
+
+
 def test_r13_names_a_backend_that_fits() -> None:
     assert check(Request(card("9.0"), "tensorrt_rtx"))[0].hint == "backend=tensorrt"
 
@@ -129,12 +127,10 @@ def test_version_newer_than_the_table_warns_and_refuses_nothing() -> None:
     assert found[1].message == "TensorRT-RTX 2.0.0 is unverified: the table ends at 1.7"
 
 
-@pytest.mark.parametrize("name", ["tensorrt", "tensorrt_rtx"])
-def test_every_row_of_facts_has_source_and_confidence(name: str) -> None:
-    for row in load(name)["releases"]:
-        assert row["source"]
-        assert row["confidence"] in ("S", "D", "M", "K", "?")
-        assert isinstance(row["version"], str)
+def test_minor_version_without_a_row_is_unverified_too() -> None:
+    found = check(Request(hardware("l4"), "tensorrt", "10.17"))
+
+    assert [each.message for each in found] == ["TensorRT 10.17 is unverified: the table has no 10.17"]
 
 
 def test_rules_import_no_builder() -> None:

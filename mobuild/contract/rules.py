@@ -6,17 +6,13 @@ R19 a version newer than the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mobuild.contract.findings import Finding
-from mobuild.facts import CERTAIN, load
+from mobuild.facts import Support, order
+from mobuild.facts.releases import PRODUCTS, Release, driven, limits, release, releases, supports
 from mobuild.hardware import Hardware
-from mobuild.versions import version_key
-
-Release = Mapping[str, Any]
-_PRODUCTS = {"tensorrt": "TensorRT", "tensorrt_rtx": "TensorRT-RTX"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ def check(request: Request) -> tuple[Finding, ...]:
 
 def other_vendor(request: Request) -> tuple[Finding, ...]:
     """R18: TensorRT and TensorRT-RTX are for NVIDIA's GPUs."""
-    if request.backend not in _PRODUCTS or request.hardware.vendor == "nvidia":
+    if request.backend not in PRODUCTS or request.hardware.vendor == "nvidia":
         return ()
     message = f"{_product(request)} needs a GPU of vendor 'nvidia', found {request.hardware.vendor!r}"
     return (Finding("R18", "error", _where(request), message, _other_backends(request)),)
@@ -50,13 +46,10 @@ def tensorrt_fits(request: Request) -> tuple[Finding, ...]:
     capability = request.hardware.compute_capability
     if request.backend != "tensorrt" or not capability:
         return ()
-    facts = load("tensorrt")
-    driven = [each for each in facts["releases"] if _key(each) >= version_key(facts["driven_from"])]
-    release = _release(facts["releases"], request.backend_version)
-    considered = [release] if release else driven
-    if any(_within(each, capability) for each in considered):
+    considered = (_row(request),) if request.backend_version else driven()
+    if any(supports(each, capability).word == "yes" for each in considered):
         return _newest_only(request, considered)
-    return (_outside(request, facts["releases"], considered),)
+    return (_outside(request, considered),)
 
 
 def tensorrt_rtx_fits(request: Request) -> tuple[Finding, ...]:
@@ -64,28 +57,23 @@ def tensorrt_rtx_fits(request: Request) -> tuple[Finding, ...]:
     capability = request.hardware.compute_capability
     if request.backend != "tensorrt_rtx" or not capability:
         return ()
-    facts = load("tensorrt_rtx")
-    release = _release(facts["releases"], request.backend_version) or facts["releases"][-1]
-    product = f"TensorRT-RTX {release['version']}"
-    if capability not in release["builds"]:
-        message = f"{product} has no compute capability {capability}, only {', '.join(release['builds'])}"
-        return (_finding("R13", request, release, message, _other_backends(request)),)
-    limits = [each["note"] for each in facts["limited"] if each["capability"] == capability]
-    if capability not in release["runs"]:
-        limits.append(f"its runtime lists only {', '.join(release['runs'])}")
-    if not limits:
+    row = _row(request)
+    product, answer = f"TensorRT-RTX {row.version}", supports(row, capability)
+    if capability not in row.builds:
+        return (_finding("R13", request, answer, f"{product} {answer.why}", _other_backends(request)),)
+    reasons = [*limits(capability), *([answer.why] if answer.word == "limited" else [])]
+    if not reasons:
         return ()
-    message = f"{product} and compute capability {capability}: {'; '.join(limits)}"
+    message = f"{product} and compute capability {capability}: {'; '.join(reasons)}"
     return (Finding("R13", "warning", _where(request), message, "try the plan on the card before you ship it"),)
 
 
 def unverified(request: Request) -> tuple[Finding, ...]:
-    """R19: a version that is newer than our table."""
-    if not _is_unverified(request):
+    """R19: a version that our table does not have."""
+    unknown = _unknown(request)
+    if not unknown:
         return ()
-    newest = load(request.backend)["releases"][-1]
-    message = f"{_product(request)} is unverified: the table ends at {newest['version']}"
-    return (Finding("R19", "warning", _where(request), message),)
+    return (Finding("R19", "warning", _where(request), f"{_product(request)} is unverified: {unknown}"),)
 
 
 RULES: tuple[Callable[[Request], tuple[Finding, ...]], ...] = (
@@ -96,29 +84,28 @@ RULES: tuple[Callable[[Request], tuple[Finding, ...]], ...] = (
 )
 
 
-def _outside(request: Request, releases: Sequence[Release], considered: Sequence[Release]) -> Finding:
+def _outside(request: Request, considered: Sequence[Release]) -> Finding:
     """The card fits no release that is considered; names the nearest of all that it fits."""
     capability = request.hardware.compute_capability
-    lowest = min((each["sm_min"] for each in considered), key=version_key)
-    is_old = version_key(capability) < version_key(lowest)
-    highest = max((each["sm_max"] for each in considered), key=version_key)
-    bound = f"starts at {lowest}" if is_old else f"ends at {highest}"
-    asked = f"from {considered[0]['version']}"
+    is_old = order(capability) < min(order(each.sm_min) for each in considered)
+    answer = supports(considered[0 if is_old else -1], capability)
+    asked = f"from {considered[0].version}"
     if request.backend_version:
-        asked = considered[0]["version"] if _is_unverified(request) else request.backend_version
-    certain = [each for each in releases if each["confidence"] in CERTAIN and _within(each, capability)]
-    word, place = ("last", -1) if is_old else ("first", 0)
-    fits = f"; the {word} TensorRT that fits is {certain[place]['version']}" if certain else ""
-    message = f"compute capability {capability}: TensorRT {asked} {bound}{fits}"
+        asked = considered[0].version if _unknown(request) else request.backend_version
+    certain = [each.version for each in releases("tensorrt") if supports(each, capability).word == "yes"]
+    later = [each for each in certain if order(each) > order(considered[-1].version)]
+    word, nearest = ("first", later[0]) if later else ("last", certain[-1] if certain else "")
+    fits = f"; the {word} TensorRT that fits is {nearest}" if nearest else ""
+    message = f"compute capability {capability}: TensorRT {asked} {answer.why}{fits}"
     hint = f"choose another card (hardware=l4), or {_other_backends(request)}"
-    return _finding("R1" if is_old else "R2", request, considered[-1], message, hint)
+    return _finding("R1" if is_old else "R2", request, answer, message, hint)
 
 
 def _newest_only(request: Request, considered: Sequence[Release]) -> tuple[Finding, ...]:
     """A warning when no version is asked for and the newest release no longer takes the card."""
     capability = request.hardware.compute_capability
-    fitting = [each["version"] for each in considered if _within(each, capability)]
-    if fitting[-1] == considered[-1]["version"]:
+    fitting = [each.version for each in considered if supports(each, capability).word == "yes"]
+    if fitting[-1] == considered[-1].version:
         return ()
     message = f"compute capability {capability}: TensorRT {fitting[-1]} is the last that fits"
     hint = f"backend.version='\"{fitting[-1]}\"'"
@@ -135,36 +122,25 @@ def _other_backends(request: Request) -> str:
     return "backend=onnxruntime, which runs on the CPU"
 
 
-def _release(releases: Sequence[Release], version: str) -> Release | None:
-    """The row of `version`: the newest that is not newer than it; none for an empty version."""
-    older = [each for each in releases if _key(each) <= version_key(version)]
-    return (older[-1] if older else releases[0]) if version else None
-
-
-def _within(release: Release, capability: str) -> bool:
-    low, high = version_key(release["sm_min"]), version_key(release["sm_max"])
-    return low <= version_key(capability) <= high
-
-
-def _key(release: Release) -> tuple[int, ...]:
-    return version_key(release["version"])
+def _row(request: Request) -> Release:
+    """The row that answers for the version; whether it may refuse is `_finding`'s business."""
+    return replace(release(request.backend, request.backend_version), unknown="")
 
 
 def _product(request: Request) -> str:
-    return f"{_PRODUCTS[request.backend]} {request.backend_version}".strip()
+    return f"{PRODUCTS[request.backend]} {request.backend_version}".strip()
 
 
 def _where(request: Request) -> str:
     return f"hardware {request.hardware.name!r}"
 
 
-def _is_unverified(request: Request) -> bool:
-    if request.backend not in _PRODUCTS or not request.backend_version:
-        return False
-    return version_key(request.backend_version)[:2] > _key(load(request.backend)["releases"][-1])
+def _unknown(request: Request) -> str:
+    """Why the version is not in our table; empty when it is, or none was asked for."""
+    return release(request.backend, request.backend_version).unknown if request.backend in PRODUCTS else ""
 
 
-def _finding(code: str, request: Request, row: Release, message: str, hint: str) -> Finding:
-    """An error where the row is certain and of the version that is asked for, a warning otherwise."""
-    is_certain = row["confidence"] in CERTAIN and not _is_unverified(request)
-    return Finding(code, "error" if is_certain else "warning", _where(request), message, hint)
+def _finding(code: str, request: Request, answer: Support, message: str, hint: str) -> Finding:
+    """An error where the answer is sure and about the version that is asked for, a warning otherwise."""
+    is_sure = answer.word == "no" and not _unknown(request)
+    return Finding(code, "error" if is_sure else "warning", _where(request), message, hint)

@@ -1,0 +1,81 @@
+"""Operators that TensorRT's ONNX parser takes, by version, with their types and restrictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from mobuild.facts import Support, order, rows
+from mobuild.facts.releases import release
+
+
+@dataclass(frozen=True)
+class _Since:
+    version: str
+    operators: tuple[str, ...]
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True)
+class _Unsupported:
+    operators: tuple[str, ...]
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True)
+class _Types:
+    types: tuple[str, ...]
+    operators: tuple[str, ...]
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """What operators must be like, before version `until` where that is given."""
+
+    operators: tuple[str, ...]
+    note: str
+    source: str
+    confidence: str
+    until: str = ""
+
+
+def operator(name: str, version: str) -> Support:
+    """Whether a TensorRT takes an operator of the default domain; `limited` names all restrictions."""
+    unknown, since = release("tensorrt", version).unknown, _since().get(name)
+    if since is None:
+        return _without(name, version, unknown)
+    if order(version) < order(since.version):
+        return Support.denied(f"{name} is there from TensorRT {since.version} on", since, unknown)
+    if notes := [each.note for each in restrictions(name, version)]:
+        return Support("limited", f"{name}: {'; '.join(notes)}", since.source)
+    return Support.granted(since, unknown)
+
+
+def operator_types(name: str) -> tuple[str, ...]:
+    """The types that an operator takes at least, from TensorRT 10.1 on; empty when they are not known."""
+    known = rows(_Types, "operators", "types")
+    return next((each.types for each in known if name in each.operators), ())
+
+
+def restrictions(name: str, version: str) -> tuple[Restriction, ...]:
+    """What a TensorRT asks of an operator that it takes."""
+    known = rows(Restriction, "operators", "restrictions")
+    held = (each for each in known if not each.until or order(version) < order(each.until))
+    return tuple(each for each in held if name in each.operators)
+
+
+def _without(name: str, version: str, unknown: str) -> Support:
+    """An operator that no release is known to take: surely none, or simply not in the table."""
+    row = next((each for each in rows(_Unsupported, "operators", "unsupported") if name in each.operators), None)
+    if row is None:
+        return Support("unverified", f"{name} is not in the table")
+    return Support.denied(f"no TensorRT takes {name} without a plugin", row, unknown)
+
+
+@cache
+def _since() -> dict[str, _Since]:
+    return {name: each for each in rows(_Since, "operators", "since") for name in each.operators}
