@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Hardware:
-    """One device to run on. `compute_capability` is a string (`"8.9"`), empty when it has none (CPU)."""
+    """One device to run on. `compute_capability` is a string (`"8.9"`), empty when it has none (CPU).
+
+    A quantity of 0 is unknown. `confidence` says how sure the quantities are (`mobuild.facts`), those in
+    `uncertain` aside.
+    """
 
     name: str
     vendor: str
@@ -26,3 +30,6 @@ class Hardware:
     nvlink_gb_s: float = 0.0
     unified: bool = False
     backends: tuple[str, ...] = ()
+    source: str = ""
+    confidence: str = "?"
+    uncertain: tuple[str, ...] = ()

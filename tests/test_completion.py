@@ -31,9 +31,10 @@ def offered(project: Project, line: str) -> list[str]:
     [
         ("mobuild pl", ["plan"]),
         ("mobuild l", ["list", "log", "lock"]),
-        ("mobuild hardware=l", ["hardware=l20", "hardware=l4"]),
-        ("mobuild plan hardware=l", ["hardware=l20", "hardware=l4"]),
-        ("mobuild plan -m target=engine hardware=g", ["hardware=gtx1070"]),
+        ("mobuild hardware=l", ["hardware=l20", "hardware=l4", "hardware=l40s"]),
+        ("mobuild plan hardware=l", ["hardware=l20", "hardware=l4", "hardware=l40s"]),
+        ("mobuild plan -m target=engine hardware=gt", ["hardware=gtx1070"]),
+        ("mobuild -m hardware=cpu,a30/2", ["hardware=cpu,a30/2g.12gb"]),
         ("mobuild why recipe=d", ["recipe=det"]),
         ("mobuild recipe=", ["recipe=crepe_tiny", "recipe=det", "recipe=minilm"]),
         ("mobuild -m recipe=det,m", ["recipe=det,minilm"]),
@@ -75,4 +76,4 @@ def test_bash_completes_with_the_installed_script(det: Project) -> None:
     )
 
     assert done.stderr == ""
-    assert done.stdout == "hardware=l20 hardware=l4\n"
+    assert done.stdout == "hardware=l20 hardware=l4 hardware=l40s\n"

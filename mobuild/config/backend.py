@@ -49,7 +49,7 @@ def choose_backend(hardware: Hardware, allowed: Sequence[str]) -> str:
     for name in hardware.backends:
         if name in allowed:
             return name
-    known = [finding for name in hardware.backends for finding in check(Request(hardware, name))]
+    known = [finding for name in hardware.backends or allowed for finding in check(Request(hardware, name))]
     errors = [finding for finding in known if finding.severity == "error"]
     reasons = [f"{finding.code}: {finding.message}" for finding in errors]
     remedies = [finding.hint for finding in errors if finding.hint] or [_REMEDY]

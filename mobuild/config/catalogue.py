@@ -13,13 +13,16 @@ INTERNAL = ("standard", "onnx_file")  # recipes that others build on
 
 def catalogue(project: Project) -> Mapping[str, Sequence[str]]:
     """Group → names, the project's own beside the shipped ones."""
-    recipes = _stems(recipe_folders(project))
+    recipes = _names(recipe_folders(project), "*.yaml")
     found = {"recipe": [name for name in recipes if name not in INTERNAL]}
     for group in GROUPS:
-        if names := _stems([folder / group for folder in (shipped("conf"), project.conf) if folder]):
+        folders = [folder / group for folder in (shipped("conf"), project.conf) if folder]
+        if names := _names(folders, "**/*.yaml"):
             found["kind" if group == "node" else group] = names
     return found
 
 
-def _stems(folders: Sequence[Path]) -> list[str]:
-    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+def _names(folders: Sequence[Path], pattern: str) -> list[str]:
+    """What files are chosen by: their paths below their folder, without the suffix (`a100_40/1g.5gb`)."""
+    files = ((path, folder) for folder in folders if folder.is_dir() for path in folder.glob(pattern))
+    return sorted({path.relative_to(folder).as_posix().removesuffix(".yaml") for path, folder in files})

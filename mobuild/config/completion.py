@@ -7,7 +7,7 @@ would add is put in: without a recipe there are no nodes to complete.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mobuild.config.overrides import Words, complete, take_apart
 from mobuild.config.project import Project
@@ -22,17 +22,23 @@ def verbs_for(line: str, verbs: Sequence[str]) -> list[str]:
     return [verb for verb in verbs if verb.startswith(last)]
 
 
-def recipes_for(line: str, recipes: Sequence[str]) -> list[str] | None:
-    """The choices of `recipe=` that the last word of `line` may become; None for any other word.
+def choices_for(line: str, choices: Mapping[str, Sequence[str]]) -> list[str] | None:
+    """The choices of a group in `choices` that the last word of `line` may become; None for any other word.
 
-    Hydra would offer as well what recipes are built on.
+    Hydra would offer as well what recipes are built on, and no hardware that lies in a folder (a MIG slice).
     """
     *_, last = _split(line)
     key, _, value = last.partition("=")
-    if key != "recipe" or "=" not in last:
+    if key not in choices or "=" not in last:
         return None
     before = value[: value.rfind(",") + 1]
-    return [f"recipe={before}{name}" for name in recipes if name.startswith(value[len(before) :])]
+    return [f"{key}={before}{name}" for name in choices[key] if name.startswith(value[len(before) :])]
+
+
+def groups_for(line: str, groups: Sequence[str]) -> list[str]:
+    """Those of `groups` that the last word of `line` may become: Hydra forgets the `=` of some."""
+    *_, last = _split(line)
+    return [f"{group}=" for group in groups if f"{group}=".startswith(last) and "=" not in last]
 
 
 def line_for_hydra(line: str, project: Project) -> str:

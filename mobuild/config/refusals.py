@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from mobuild.config.catalogue import INTERNAL
+from mobuild.config.catalogue import INTERNAL, catalogue
 from mobuild.config.project import GROUPS, Project, shipped
 from mobuild.config.recipes import SHAPES_GROUP, read_yaml
 from mobuild.config.settings import known_keys
@@ -31,7 +31,7 @@ def explained(error: Exception, project: Project) -> MobuildError:
     if isinstance(error, OverrideParseException):
         return _unreadable(error.override)
     if isinstance(error, MissingConfigException) or "Could not load '" in str(error):
-        return _no_choice(str(error), getattr(error, "options", None) or ())
+        return _no_choice(str(error), getattr(error, "options", None) or (), project)
     if found := re.match(r"Could not override '([^']*)'", str(error)):
         return _no_key(found[1])
     if isinstance(error, ValueError) and "Config group override" in str(error):
@@ -60,12 +60,16 @@ def _unreadable(override: str) -> ConfigError:
     )
 
 
-def _no_choice(text: str, options: Iterable[str]) -> ConfigError:
+def _no_choice(text: str, options: Iterable[str], project: Project) -> ConfigError:
     """`Could not find 'recipe/none'`, or `In 'recipe/det': Could not load 'recipe/standrad'.`"""
     found = re.search(r"Could not (?:find|load) '([^']*)'", text)
     if found is None:
         return ConfigError(" ".join(text.partition("\n\n")[0].split()))
     group, _, name = found[1].rpartition("/")
+    top, _, rest = found[1].partition("/")
+    if top in GROUPS:  # a choice may lie in a folder of its own: hardware=a100_40/1g.5gb
+        group, name = top, rest
+        options = catalogue(project).get(group, ()) if "/" in name else options
     group = _GROUP_NAMES.get(group, group)
     known = [option for option in options if not (group == "recipe" and option in INTERNAL)]
     place = re.match(r"In 'recipe/([^']*)'", text)
