@@ -27,6 +27,7 @@ class Settings:
     timeout_seconds: float | None
     witnesses: frozenset[str]  # what the configuration was read from, absent files too
     variables: frozenset[str]  # environment variables that it read
+    asked_device: bool  # whether the GPU of this machine decided something
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,10 @@ def of_plan(plan: Plan, store: Store, keys: Keys) -> Witnesses:
     return Witnesses(frozenset(paths), frozenset(variables))
 
 
-def is_volatile(seen: Witnesses) -> bool:
-    """Whether the configuration asks for the time, so that no answer stays right."""
+def is_volatile(seen: Witnesses, plan: Plan) -> bool:
+    """Whether the configuration asks for the time or the GPU that is here, so that no answer stays right."""
+    if any(job.settings.asked_device for job in plan.jobs):
+        return True
     files = (Path(path) for path in seen.paths if path.endswith(".yaml"))
     return any("${now:" in path.read_text(errors="replace") for path in files if path.is_file())
 

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from mobuild import launcher
 from mobuild.config.catalogue import catalogue
 from mobuild.config.project import Project, shipped
-from mobuild.config.reading import watch_variables
+from mobuild.config.reading import watch_machine
 from mobuild.config.recipes import store_groups
 
 PRIMARY = "mobuild"
@@ -37,7 +37,7 @@ def prepare(project: Project) -> str:
     store_groups(project)
     OmegaConf.register_new_resolver("mobuild.scratch", _scratch, replace=True)
     OmegaConf.register_new_resolver("mobuild.choices", lambda: _choices(project), replace=True)
-    watch_variables()
+    watch_machine()
     return str(shipped("conf"))
 
 

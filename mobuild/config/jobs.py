@@ -8,10 +8,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from mobuild import gates
+from mobuild import device, gates
 from mobuild.config.build_node import construct
 from mobuild.config.project import Project
-from mobuild.config.reading import plain, variables_read
+from mobuild.config.reading import DEVICE, asked_device, plain, variables_read
 from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_CHOICE
 from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
@@ -48,7 +48,7 @@ def make_job(config: DictConfig, project: Project) -> Job:
         settings=settings,
     )
     # Interpolations are resolved where a node is made, so only now is it known what the environment decided.
-    return replace(job, settings=replace(settings, variables=variables_read()))
+    return replace(job, settings=replace(settings, variables=variables_read(), asked_device=asked_device()))
 
 
 def recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
@@ -104,6 +104,8 @@ def _hardware(app: DictConfig, choices: Mapping[str, str]) -> Hardware:
             f"conf/hardware/{name}.yaml: is empty",
             f"write the facts of the device, at least name: {name} and vendor: …; conf/README.md says which",
         )
+    if f"${{{DEVICE}:" in str(app.hardware):
+        device.here()  # what it raises would be wrapped where the interpolation is resolved
     fields = {"_target_": "mobuild.hardware.Hardware", **plain(app, "hardware", f"hardware {name!r}")}
     hardware = construct(fields, f"conf/hardware/{name}.yaml")
     assert isinstance(hardware, Hardware)

@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers.oc import env
 
+from mobuild import device
 from mobuild.config.project import Project, shipped
 from mobuild.errors import ConfigError
 
@@ -45,19 +46,33 @@ def plain(config: DictConfig, key: str, where: str) -> dict[str, Any]:
 
 
 _READ: set[str] = set()
+_DEVICES: set[str] = set()
+DEVICE = "mobuild.device"
 _ALWAYS = ("MOBUILD_CACHE", "HOME", "PYTHONPATH", "HYDRA_FULL_ERROR")
 
 
-def watch_variables() -> None:
-    """Note which environment variables the configuration reads by `${oc.env:…}`."""
+def watch_machine() -> None:
+    """Register what the configuration asks of the machine, and note it: `${oc.env:…}`, `${mobuild.device:…}`."""
 
     def read(name: str, *default: Any) -> Any:
         _READ.add(name)
         return env(name, *default)
 
+    def ask(fact: str) -> Any:
+        row = device.here()
+        _DEVICES.add(row.name)
+        value = getattr(row, fact)
+        return OmegaConf.create(list(value)) if isinstance(value, tuple) else value
+
     OmegaConf.register_new_resolver("oc.env", read, replace=True)
+    OmegaConf.register_new_resolver(DEVICE, ask, replace=True)
 
 
 def variables_read() -> frozenset[str]:
     """The variables that decided the configuration so far."""
     return frozenset((*_ALWAYS, *_READ))
+
+
+def asked_device() -> bool:
+    """Whether the GPU of this machine decided the configuration so far."""
+    return bool(_DEVICES)

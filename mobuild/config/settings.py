@@ -40,7 +40,8 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
         slots=_slots(app),
         timeout_seconds=seconds(OmegaConf.select(app, "executor.timeout_seconds"), "executor.timeout_seconds"),
         witnesses=witnesses(project),
-        variables=frozenset(),  # known when the nodes are made
+        variables=frozenset(),  # known when the nodes are made, and so is the next
+        asked_device=False,
     )
 
 

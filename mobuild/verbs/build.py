@@ -59,7 +59,7 @@ def _offer_answer(done: Run, placed: Sequence[Placed], session: Session) -> None
     if noop.recorder is None or not is_idle or done.status or session.store.warnings:
         return
     seen = witnesses.of_plan(done.plan, session.store, session.keys)
-    if witnesses.is_volatile(seen):
+    if witnesses.is_volatile(seen, done.plan):
         return
     own = [str(path) for path in artifacts.written(done, placed)]
     noop.recorder.offer(str(done.plan.jobs[0].settings.build), list(seen.paths), own, list(seen.variables))
