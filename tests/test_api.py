@@ -65,7 +65,7 @@ ERRORS = [
     ('"onnx", wrkspace="1GiB"', "ConfigError", "wrkspace"),
     ('"engine", hardware="gtx1070"', "Refused", "hardware 'gtx1070': none of its backends"),
     ('"onnx", **{"nodes.onnx.opset": 99}', "NodeFailed", "node 'onnx': "),
-    ('"onnx", **{"nodes.onnx.model": "toy.py:laod"}', "ConfigError", "node 'onnx': user code 'toy.py:laod': "),
+    ('"onnx", **{"nodes.onnx.model": "toy.py:laod"}', "NodeFailed", "node 'onnx': user code 'toy.py:laod': "),
     ('"onnx", **{"nodes.weights.uri": "gone.pt"}', "SourceError", "recipe 'toy', node 'weights': "),
 ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mobuild.config.settings import known_keys
 from tests.projects import Project, toy_project
 
 NODE = "recipe 'toy', node"
@@ -18,7 +19,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return toy_project(tmp_path_factory.mktemp("toy"))
 
 
-KEYS = "backend, builders, cache, constraints, executor, format, hardware, keep_going, model, nodes, precision, "
+KEYS = ", ".join(sorted(known_keys()))
 NOT_UNDERSTOOD = {
     "keep_going=maybe": "keep_going: expected true or false, found 'maybe'",
     "cache.strict=1": "cache.strict: expected true or false, found 1",
