@@ -158,6 +158,15 @@ def test_record_set_aside_is_a_miss_and_can_be_published_again(store: Store) -> 
         assert json.loads(place(store, f"plain.json.damaged-{number}").read_text())["seconds"] == number
 
 
+def test_record_of_a_measurement_that_is_no_number_is_set_aside_too(store: Store) -> None:
+    published = record(measurements={"cosine": float("nan")})
+    store.records.publish(published)
+
+    store.records.set_aside(published)
+
+    assert store.records.find(FINGERPRINT.key) == ()
+
+
 def test_record_that_another_process_replaced_is_not_set_aside(store: Store) -> None:
     lost = store.records.publish(record())
     place(store).unlink()
