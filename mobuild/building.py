@@ -24,7 +24,6 @@ from mobuild.executors.job import Job as WorkerJob
 from mobuild.executors.job import Observed, Outcome
 from mobuild.executors.local import LocalExecutor
 from mobuild.faults import unforeseen
-from mobuild.fingerprint import Key
 from mobuild.graph import NodeSpec
 from mobuild.keys import has_user_code, runs_program
 from mobuild.node import encode
@@ -119,15 +118,12 @@ class Builder:
         found = conditions(_counting(outcome.observed, step.spec), step.spec.root, step.fingerprint.toolchain)
         if self.strict and undeclared(found):
             raise undeclared_inputs(step.spec.name, found)
-        record = self._make_record(step, outcome, found, out, log)
-        self._set_lost_aside(record.key)
-        return self.store.records.publish(record)
-
-    def _set_lost_aside(self, key: Key) -> None:
-        """Take records without their object out of the way: the bytes of a new build may be others."""
-        for record in self.store.records.find(key):
-            if not self.store.objects.holds(record.artifact.digest):
-                self.store.records.set_aside(record)
+        with self.store.claims.keeping():  # gc must not take an object whose record is still to come
+            record = self._make_record(step, outcome, found, out, log)
+            self.store.set_lost_aside(record.key)
+            record = self.store.records.publish(record)
+            self.store.claims.add(self.store.records.name(record))
+            return record
 
     def _worker_job(self, step: Step, inputs: Mapping[str, Path], out: Path, log: Path) -> WorkerJob:
         code = [path for way in step.ways for path in way.traits.files]

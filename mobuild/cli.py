@@ -12,10 +12,22 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mobuild.config.entry import Call
     from mobuild.config.overrides import Words
     from mobuild.config.project import Project
 
-VERBS = ("build", "plan", "why", "list", "init", "path", "log", "lock", "clean")
+VERBS = (
+    "build",
+    "plan",
+    "why",
+    "list",
+    "init",
+    "path",
+    "log",
+    "gc",
+    "lock",
+    "clean",
+)
 _HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
 
@@ -86,10 +98,12 @@ def _dispatch(argv: list[str]) -> int:
         verb, bare = _verb(list(words.bare))
         project = find_project(Path.cwd())
         if any(flag.split("=")[0] in _HYDRA_FLAGS for flag in words.flags):
-            return _compose_and_run(verb, (), words, project)
+            return _compose_and_run(_call(verb, (), words), (), words, project)
         if verb in ("init", "clean", "list"):
             return _without_jobs(verb, bare, words, project)
-        return _compose_and_run(verb, _target(verb, bare, words), words, project)
+        if verb in ("pin", "inspect"):
+            return _compose_and_run(_call(verb, _name(verb, bare), words), (), words, project)
+        return _compose_and_run(_call(verb, (), words), _target(verb, bare, words), words, project)
     except MobuildError as error:
         messages.error(error)
         return error.status
@@ -131,6 +145,34 @@ def _target(verb: str, bare: list[str], words: Words) -> tuple[str, ...]:
     if bare and any(word.startswith("target=") for word in words.overrides):
         raise ConfigError(f"{verb} {bare[0]} beside target=…: which of them?", "drop one of them")
     return tuple(f"target={word}" for word in bare)
+
+
+def _name(verb: str, bare: list[str]) -> tuple[str, ...]:
+    """The word after `pin` and `inspect`, which is no target.
+
+    Raises:
+        ConfigError: a word too many, or none for `inspect`.
+    """
+    from mobuild.errors import ConfigError
+
+    if len(bare) > 1:
+        raise ConfigError(f"{verb}: what is {bare[-1]!r}?", f"overrides have an '=': target={bare[-1]}")
+    if verb == "inspect" and not bare:
+        raise ConfigError("inspect: expected one path", "mobuild inspect PATH tells what that file was made of")
+    return tuple(bare)
+
+
+def _call(verb: str, bare: tuple[str, ...], words: Words) -> Call:
+    """What to run for the verb, and whether that needs a recipe."""
+    from mobuild.config.entry import Call
+
+    if verb == "verify" and not any(word.startswith("target=") for word in words.overrides):
+        return Call(verb, "verify_all", (), of_the_cache=True)
+    if verb == "pin" and not bare:
+        return Call(verb, "list_pins", (), of_the_cache=True)
+    if verb == "pin" and "pin.remove=true" in words.overrides:
+        return Call(verb, "unpin", bare, of_the_cache=True)
+    return Call(verb, verb, bare, of_the_cache=verb in ("gc", "inspect"))
 
 
 def _without_jobs(verb: str, bare: list[str], words: Words, project: Project) -> int:
@@ -180,7 +222,7 @@ def _list(words: Words, project: Project) -> int:
     return status
 
 
-def _compose_and_run(verb: str, overrides: tuple[str, ...], words: Words, project: Project) -> int:
+def _compose_and_run(call: Call, overrides: tuple[str, ...], words: Words, project: Project) -> int:
     """Let Hydra compose and call the verb with all jobs at once."""
     from dataclasses import replace
 
@@ -191,7 +233,7 @@ def _compose_and_run(verb: str, overrides: tuple[str, ...], words: Words, projec
         return 0
     for text in project.notes:
         messages.note(text)
-    return Entry(verb, project).run(replace(words, overrides=words.overrides + overrides))
+    return Entry(call, project).run(replace(words, overrides=words.overrides + overrides))
 
 
 def _complete(line: str, project: Project) -> bool:

@@ -27,11 +27,13 @@ def look_up(store: Store, key: Key, root: Path, environment: Environment, ignore
     """
     nearest: tuple[Change, ...] = ()
     is_lost = False
-    for record in store.records.find(key):
-        missed = broken(record.conditions, root, store.files, environment, ignored)
-        if not missed and store.objects.holds(record.artifact.digest):
-            return record
-        is_lost = is_lost or not missed
-        if not nearest or len(missed) < len(nearest):
-            nearest = missed
+    with store.claims.keeping():
+        for record in store.records.find(key):
+            missed = broken(record.conditions, root, store.files, environment, ignored)
+            if not missed and store.objects.holds(record.artifact.digest):
+                store.claims.add(store.records.name(record))
+                return record
+            is_lost = is_lost or not missed
+            if not nearest or len(missed) < len(nearest):
+                nearest = missed
     return Miss(nearest, is_lost)

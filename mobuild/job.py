@@ -13,6 +13,17 @@ from mobuild.hardware import Hardware
 
 
 @dataclass(frozen=True)
+class Upkeep:
+    """Options of the verbs that look after the cache."""
+
+    size_bytes: int | None = None  # gc.size
+    age_seconds: int | None = None  # gc.age
+    dry_run: bool = False  # gc.dry_run
+    rebuild: bool = False  # verify.rebuild
+    remove: bool = False  # pin.remove
+
+
+@dataclass(frozen=True)
 class Settings:
     """What steers a run and enters no key."""
 
@@ -28,6 +39,7 @@ class Settings:
     witnesses: frozenset[str]  # what the configuration was read from, absent files too
     variables: frozenset[str]  # environment variables that it read
     asked_device: bool  # whether the GPU of this machine decided something
+    upkeep: Upkeep = Upkeep()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -16,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from mobuild.config.compose import PRIMARY, compose_again, hydra_for, prepare
-from mobuild.config.jobs import make_job, recipe_nodes
+from mobuild.config.jobs import make_job, make_settings, recipe_nodes
 from mobuild.config.overrides import Words, complete, stands_in
 from mobuild.config.project import Project
 from mobuild.config.recipes import EXAMPLE
@@ -30,19 +31,33 @@ from mobuild.report import messages
 _RAISE = {"HYDRA_FULL_ERROR": "1"}  # lets Hydra raise what it would print, so that it can be said in our words
 
 
+@dataclass(frozen=True)
+class Call:
+    """A verb's function and the bare words that it takes after the jobs.
+
+    A function `of_the_cache` gets settings in place of jobs, so it needs no recipe.
+    """
+
+    verb: str
+    function: str
+    words: tuple[str, ...] = ()
+    of_the_cache: bool = False
+
+
 class Entry:
     """The task function that Hydra calls; keeps the status, since Hydra drops return values."""
 
-    def __init__(self, verb: str, project: Project) -> None:
-        self.verb, self.project = verb, project
+    def __init__(self, call: Call, project: Project) -> None:
+        self.call, self.project = call, project
         self.status: int | None = None
         self._stands_in = False  # the shipped example, for a recipe of the project's
         self._environment: dict[str, str | None] = {}
 
     def run(self, words: Words) -> int:
         """Run Hydra over the command line; 2 when it could not compose."""
-        overrides = complete(words, self.project)
-        self._stands_in = stands_in(words, self.project)
+        needs_recipe = not self.call.of_the_cache
+        overrides = complete(words, self.project, needs_recipe)
+        self._stands_in = needs_recipe and stands_in(words, self.project)
         folder = prepare(self.project)
         _check_flags([*words.flags, *overrides])
         argv, sys.argv = sys.argv, [PRIMARY, *words.flags, *overrides]
@@ -62,12 +77,13 @@ class Entry:
 
     def run_all(self, compositions: Sequence[Callable[[], DictConfig]]) -> None:
         """Make every job that can be made and run the verb over them; errors become the status."""
+        make: Callable[[DictConfig, Project], Any] = make_settings if self.call.of_the_cache else make_job
         self._restore_environment()
         self.status = 0
-        jobs: list[Job] = []
+        jobs: list[Any] = []
         for compose in compositions:
             try:
-                jobs.append(make_job(compose(), self.project))
+                jobs.append(make(compose(), self.project))
             except Exception as error:  # noqa: BLE001 - one job's fault must not take the others along
                 self.status = max(self.status, self._reported(error))
         if not jobs:
@@ -77,19 +93,19 @@ class Entry:
                 f"there is no recipe in {self.project.root}, so this is about the shipped example {EXAMPLE!r}; "
                 "mobuild init NAME starts your own"
             )
-        self.status = _worse(self.status, self._call(jobs))
+        self.status = _worse(self.status, self._run(jobs))
 
-    def _call(self, jobs: Sequence[Job]) -> int:
+    def _run(self, jobs: Sequence[Any]) -> int:
         """Run the verb; its errors become messages and a status, also those that mobuild did not foresee."""
-        module = importlib.import_module(f"mobuild.verbs.{self.verb}")
-        verb: Callable[[Sequence[Job]], int] = getattr(module, self.verb)
+        module = importlib.import_module(f"mobuild.verbs.{self.call.verb}")
+        verb: Callable[..., int] = getattr(module, self.call.function)
         try:
-            return verb(jobs)
+            return verb(jobs, *self.call.words)
         except MobuildError as error:
             messages.error(error)
             return error.status
         except Exception as error:  # noqa: BLE001 - a fault of mobuild itself must not look like the user's
-            messages.error(unforeseen(error, f"mobuild {self.verb}", self.project.faults))
+            messages.error(unforeseen(error, f"mobuild {self.call.verb}", self.project.faults))
             return 1
 
     def _reported(self, error: Exception) -> int:

@@ -19,7 +19,7 @@ from mobuild.config.variant import variant_name
 from mobuild.errors import ConfigError
 from mobuild.graph import build_graph
 from mobuild.hardware import Hardware
-from mobuild.job import Job
+from mobuild.job import Job, Settings
 from mobuild.profiles import check_shapes
 
 
@@ -49,6 +49,17 @@ def make_job(config: DictConfig, project: Project) -> Job:
     )
     # Interpolations are resolved where a node is made, so only now is it known what the environment decided.
     return replace(job, settings=replace(settings, variables=variables_read(), asked_device=asked_device()))
+
+
+def make_settings(config: DictConfig, project: Project) -> Settings:
+    """What a verb of the cache needs of `config`: no recipe, no nodes.
+
+    Raises:
+        ConfigError: the request cannot be understood.
+    """
+    app = _application(config, tuple(config.hydra.overrides.task))
+    refuse_unknown_keys(app, project, "configuration")
+    return read_settings(app, project)
 
 
 def recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:

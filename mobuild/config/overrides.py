@@ -78,8 +78,8 @@ def _known(flag: str) -> str:
     return flag
 
 
-def complete(words: Words, project: Project) -> list[str]:
-    """The overrides as Hydra is to see them.
+def complete(words: Words, project: Project, needs_recipe: bool = True) -> list[str]:
+    """The overrides as Hydra is to see them, with the default recipe when one is needed and none named.
 
     Raises:
         ConfigError: a list without brackets and without `-m`, a model beside a recipe, or no recipe can be chosen.
@@ -97,7 +97,7 @@ def complete(words: Words, project: Project) -> list[str]:
         if recipe not in (None, ONNX_RECIPE):
             raise ConfigError(f"model={model} beside recipe={recipe}: a model stands for a recipe", "drop one of them")
         return [*(word for word in overrides if _key(word) != "recipe"), f"recipe={ONNX_RECIPE}"]
-    if recipe is None and not words.asks_for_help:
+    if recipe is None and needs_recipe and not words.asks_for_help:
         overrides.append(f"recipe={_quoted(default_recipe(project))}")
     return overrides
 

@@ -16,8 +16,8 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from mobuild.config.project import GROUPS, Project, shipped, witnesses
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, read_yaml
 from mobuild.errors import ConfigError, did_you_mean
-from mobuild.job import Settings
-from mobuild.units import parse_size
+from mobuild.job import Settings, Upkeep
+from mobuild.units import parse_age, parse_size
 
 FORMATS = ("text", "json")
 
@@ -42,6 +42,7 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
         witnesses=witnesses(project),
         variables=frozenset(),  # known when the nodes are made, and so is the next
         asked_device=False,
+        upkeep=_upkeep(app),
     )
 
 
@@ -118,6 +119,17 @@ def known_keys() -> set[str]:
 def _own_files(project: Project) -> Iterator[str]:
     for path in sorted(project.conf.rglob("*.yaml")) if project.conf else ():
         yield path.read_text(errors="replace")
+
+
+def _upkeep(app: DictConfig) -> Upkeep:
+    size, age = OmegaConf.select(app, "gc.size"), OmegaConf.select(app, "gc.age")
+    return Upkeep(
+        size_bytes=None if size is None else parse_size(size, "gc.size"),
+        age_seconds=None if age is None else parse_age(age, "gc.age"),
+        dry_run=_flag(app, "gc.dry_run"),
+        rebuild=_flag(app, "verify.rebuild"),
+        remove=_flag(app, "pin.remove"),
+    )
 
 
 def _flag(app: DictConfig, key: str) -> bool:

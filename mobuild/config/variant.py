@@ -21,7 +21,20 @@ from mobuild.node import encode
 
 _NAMED = ("precision", "backend", SHAPES_GROUP, "workspace", "toolchain")
 _PLACE = ("hardware", "recipe", "model")  # said by the folder names already
-_STEERING = ("target", "cache", "against", "keep_going", "format", "executor", "project", "hydra", "constraints")
+_STEERING = (
+    "target",
+    "cache",
+    "against",
+    "keep_going",
+    "format",
+    "executor",
+    "project",
+    "hydra",
+    "constraints",
+    "gc",
+    "verify",
+    "pin",
+)
 
 
 def variant_name(config: DictConfig, overrides: Sequence[str], catalogue_of: Callable[[DictConfig], Catalogue]) -> str:

@@ -2,7 +2,7 @@
 
 `Store.open` lays it out as `cache/README.md` describes. Objects hold content, records say which work made
 it, and the machine's own part (`local/<machine>`) holds what means nothing elsewhere: stat tokens, locks,
-staging, refs. Nobody outside this package knows a path inside it.
+staging, refs, claims. Nobody outside this package knows a path inside it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from pathlib import Path
 from mobuild.errors import StoreError
 from mobuild.fingerprint import Key, digest_bytes
 from mobuild.store import locks
+from mobuild.store.claims import Claims
 from mobuild.store.disk import ELSEWHERE, explained
 from mobuild.store.objects import Artifact, Objects
+from mobuild.store.pinned import Pins
 from mobuild.store.records import Condition, Record, Records
 from mobuild.store.refs import Ref, Refs
 from mobuild.store.stat_cache import StatCache
+from mobuild.store.uses import Uses
 
 __all__ = ["Artifact", "Condition", "Objects", "Record", "Records", "Ref", "Refs", "StatCache", "Store"]
 
@@ -43,6 +46,9 @@ class Store:
     records: Records
     files: StatCache
     refs: Refs
+    uses: Uses
+    claims: Claims
+    pins: Pins
     warnings: list[str] = field(default_factory=list)
     """Sentences about healed damage, to be shown once."""
 
@@ -66,6 +72,9 @@ class Store:
             Records(root / "records", local / "staging", warnings, writable),
             files,
             Refs(local / "refs", warnings, writable),
+            Uses(local / "used", writable),
+            Claims(local),
+            Pins(root / "pins"),
             warnings,
         )
 
@@ -79,6 +88,15 @@ class Store:
         if not self.writable:
             raise StoreError(f"cache '{self.root}': is read-only, nothing can be built into it", ELSEWHERE)
         return locks.held(self.local / "locks" / key, called_off, on_wait)
+
+    def set_lost_aside(self, key: Key) -> None:
+        """Take the records of `key` without their object out of the way: the bytes of a new build may be others.
+
+        The caller holds the lock of the key and keeps gc out.
+        """
+        for record in self.records.find(key):
+            if not self.objects.holds(record.artifact.digest):
+                self.records.set_aside(record)
 
     def staging(self) -> Path:
         """A new empty folder, for this user only, on the file system of the objects."""

@@ -34,12 +34,47 @@ def held(path: Path, called_off: threading.Event = NEVER, on_wait: Callable[[], 
     Raises:
         StoreError: the lock file cannot be made, the file system knows no locks, or the wait was called off.
     """
+    with _locked(path, fcntl.LOCK_EX, called_off, on_wait):
+        yield
+
+
+@contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """Hold the lock at `path` together with all others that ask for it so; waits while one `held` it.
+
+    Raises:
+        StoreError: as `held` does.
+    """
+    with _locked(path, fcntl.LOCK_SH, NEVER, lambda: None):
+        yield
+
+
+def take(descriptor: int, path: Path) -> None:
+    """Lock the new file `path`, open as `descriptor`, until that is closed."""
+    _is_taken(descriptor, path, fcntl.LOCK_EX)
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock at `path` now.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        return not _is_taken(descriptor, path, fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(path: Path, operation: int, called_off: threading.Event, on_wait: Callable[[], None]) -> Iterator[None]:
     descriptor = _open(path)
     try:
-        is_taken = _is_taken(descriptor, path)
+        is_taken = _is_taken(descriptor, path, operation)
         if not is_taken:
             on_wait()
-        while not (is_taken or _is_taken(descriptor, path)):
+        while not (is_taken or _is_taken(descriptor, path, operation)):
             if called_off.wait(_ASK_SECONDS):
                 raise StoreError(f"cache: no longer waiting for the lock '{path}'")
         yield
@@ -58,10 +93,10 @@ def _open(path: Path) -> int:
         ) from error
 
 
-def _is_taken(descriptor: int, path: Path) -> bool:
-    """Take the lock if nobody holds it."""
+def _is_taken(descriptor: int, path: Path, operation: int) -> bool:
+    """Take the lock if it is free."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
         return True
     except BlockingIOError:
         return False

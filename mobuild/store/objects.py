@@ -12,20 +12,21 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from mobuild.errors import StoreError
-from mobuild.fingerprint import Digest, Digester, canonical
+from mobuild.fingerprint import Digest, Digester, canonical, digest_bytes, digest_file
 from mobuild.store import copies, reflink
 from mobuild.store.disk import ELSEWHERE, explained, sync
 from mobuild.store.listing import MAGIC, Member, check_names, decode, encode
 from mobuild.store.stat_cache import StatCache
 
 _CHUNK = 1 << 20
+_HEX = "[0-9a-f]"
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,50 @@ class Objects:
 
     def is_folder(self, digest: Digest) -> bool:
         """Whether the object is here and is a folder."""
+        path = self.path(digest)
         try:
-            with open(self.path(digest), "rb") as stream:
+            if not path.is_file():  # a pipe would block
+                return False
+            with open(path, "rb") as stream:
                 return stream.read(len(MAGIC)) == MAGIC
         except FileNotFoundError:
             return False
+
+    def verify(self, digest: Digest) -> bool:
+        """Whether one file's content is what it should be, read again whatever its token says.
+
+        Damage is moved aside, as `holds` does.
+        """
+        return self._is_whole(self.path(digest), digest, digest_file)
+
+    def sizes(self) -> dict[Digest, int]:
+        """Every file of the store → its bytes; of a folder, its listing and its members are files."""
+        found = {}
+        for path in self._root.glob(f"{_HEX * 2}/{_HEX * 30}"):
+            try:
+                found[Digest(path.parent.name + path.name)] = path.lstat().st_size
+            except FileNotFoundError:
+                continue
+        return found
+
+    def parts(self, digest: Digest) -> set[Digest]:
+        """The files that make an artifact: itself, and the members of a folder whose listing can be read."""
+        try:
+            members = self._members(digest) if self.is_folder(digest) else {}
+        except (StoreError, OSError):
+            members = {}
+        return {digest, *(member.digest for member in members.values())}
+
+    def measure(self, staged: Path) -> Digest:
+        """The digest that `publish` would give the content of a file or folder.
+
+        Raises:
+            StoreError: the folder holds what no listing can hold.
+        """
+        if not staged.is_dir():
+            return digest_file(staged)
+        found = {path.relative_to(staged).as_posix(): path for path in copies.files_below(staged)}
+        return digest_bytes(encode({name: _member(path) for name, path in found.items()}))
 
     def listing(self, digest: Digest) -> dict[str, Digest]:
         """The files of a folder object: name (nested with `/`) → digest, sorted."""
@@ -176,13 +216,19 @@ class Objects:
     def _holds_file(self, digest: Digest) -> bool:
         path = self.path(digest)
         try:
+            if stat.S_ISREG(path.lstat().st_mode) and self._files.known(path) == digest:
+                return True
+        except OSError:  # the next reading says what is the matter
+            pass
+        return self._is_whole(path, digest, self._files.digest)
+
+    def _is_whole(self, path: Path, digest: Digest, read: Callable[[Path], Digest]) -> bool:
+        try:
             before = path.lstat()
             if not stat.S_ISREG(before.st_mode):  # a link leads out of the store, a pipe would block
                 self._set_aside(path, digest, before, "it is no file")
                 return False
-            if self._files.known(path) == digest:
-                return True
-            found = self._files.digest(path)
+            found = read(path)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -221,6 +267,11 @@ class Objects:
         if not self.is_folder(digest):
             return copies.lone(digest, self.path(digest))
         return {name: (self.path(member.digest), member) for name, member in self._members(digest).items()}
+
+
+def _member(path: Path) -> Member:
+    seen = path.stat()
+    return Member(digest_file(path), seen.st_size, bool(seen.st_mode & stat.S_IXUSR))
 
 
 def _copy_measured(source: Path, destination: Path) -> Digester:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.errors import StoreError
@@ -19,6 +21,20 @@ from mobuild.store.disk import ELSEWHERE, explained, sync
 from mobuild.store.record import Condition, Record, Unreadable, decode, encode, file_name
 
 __all__ = ["Condition", "Record", "Records"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """One file among the records: a record, or why it is none."""
+
+    name: str  # `<key>/<file>`, the same on all machines
+    path: Path
+    record: Record | None
+    reason: str = ""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.path.parent.name)
 
 
 class Records:
@@ -39,6 +55,21 @@ class Records:
                 self._warn(f"cache record '{path.parent.name}/{path.name}' is not usable ({error})")
         return tuple(sorted(found, key=lambda record: record.created, reverse=True))
 
+    def all(self) -> Iterator[Found]:
+        """Every record of the store, those that cannot be used too. Changes nothing."""
+        for path in sorted(self._root.glob("??/*/*.json")):
+            name = f"{path.parent.name}/{path.name}"
+            try:
+                yield Found(name, path, self._read(path, Key(path.parent.name)))
+            except FileNotFoundError:
+                continue
+            except Unreadable as error:
+                yield Found(name, path, None, str(error))
+
+    def damaged(self) -> tuple[Path, ...]:
+        """What was set aside, to be looked at."""
+        return tuple(sorted(self._root.glob("??/*/*.json.damaged-*")))
+
     def publish(self, record: Record) -> Record:
         """Write `record` once; the one on disk when another with its key and conditions came first.
 
@@ -50,7 +81,7 @@ class Records:
         path = self.path(record)
         with explained(self._root.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._set_unreadable_aside(record.key)
+            self.set_unreadable_aside(record.key)
             self._create(path, encode(record))
         return self._read(path, record.key)
 
@@ -64,6 +95,10 @@ class Records:
         if is_there:
             with explained(self._root.parent):
                 _rename_aside(path)
+
+    def name(self, record: Record) -> str:
+        """What the record is called in claims, pins and refs."""
+        return f"{record.key}/{file_name(record.conditions)}"
 
     def path(self, record: Record) -> Path:
         """Where the record lies."""
@@ -96,7 +131,8 @@ class Records:
             raise Unreadable("it belongs to other conditions")
         return record
 
-    def _set_unreadable_aside(self, key: Key) -> None:
+    def set_unreadable_aside(self, key: Key) -> None:
+        """Take what is no record of `key` out of the way of the next one."""
         for path in self._files(key):
             try:
                 self._read(path, key)

@@ -1,7 +1,7 @@
-"""Refs: the last finished build of each node of each recipe, the "old" of `why`.
+"""Refs: the last finished build of each node of each recipe, the "old" of `why` and what gc keeps.
 
-A ref is a convenience: losing one costs an explanation, never a build. The latest writer wins. Refs stay
-on the machine, because they name project folders.
+A ref is a convenience: losing one costs an explanation, or a build after a gc, never a wrong answer. The
+latest writer wins. Refs stay on the machine, because they name project folders.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ import dataclasses
 import json
 import os
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mobuild.errors import ConfigError
 from mobuild.fingerprint import Fingerprint, canonical, digest_bytes
-from mobuild.store.record import Condition, Record
+from mobuild.store.record import Condition, Record, file_name
 
 _SCHEMA = 1
+_PLACE = ("project", "recipe", "variant", "node")
+_UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError)
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,23 @@ class Ref:
 
     fingerprint: Fingerprint
     conditions: tuple[Condition, ...]
+
+    @property
+    def record(self) -> str:
+        """The name of the record, which gc keeps."""
+        return f"{self.fingerprint.key}/{file_name(self.conditions)}"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A ref, and what it is the last build of."""
+
+    path: Path  # of the ref itself
+    project: Path
+    recipe: str
+    variant: str
+    node: str
+    ref: Ref
 
 
 class Refs:
@@ -37,12 +59,17 @@ class Refs:
     def get(self, project: Path, recipe: str, variant: str, node: str) -> Ref | None:
         """What `put` wrote last, if it can be read."""
         try:
-            document = json.loads(self._path(project, recipe, variant, node).read_bytes())
-            fingerprint = Fingerprint.from_document(document["fingerprint"])
-            conditions = tuple(Condition(**one) for one in document["conditions"])
-            return Ref(fingerprint, conditions) if fingerprint.key == document["key"] else None
-        except (OSError, ValueError, TypeError, KeyError, RecursionError, ConfigError):
+            return _ref(json.loads(self._path(project, recipe, variant, node).read_bytes()))
+        except _UNREADABLE:
             return None
+
+    def all(self) -> Iterator[Noted]:
+        """Every ref that can be read."""
+        for path in sorted(self._root.glob("*/*.json")):
+            with suppress(*_UNREADABLE):
+                document = json.loads(path.read_bytes())
+                project, recipe, variant, node = (str(document[name]) for name in _PLACE)
+                yield Noted(path, Path(project), recipe, variant, node, _ref(document))
 
     def put(self, project: Path, recipe: str, variant: str, node: str, record: Record) -> None:
         """Remember `record`; a disk that refuses is a warning, for the build itself is done."""
@@ -69,6 +96,13 @@ class Refs:
         # Digests, because a variant may hold any character and be longer than a file name.
         folder = digest_bytes(os.fsencode(project.resolve()))[:12]
         return self._root / folder / f"{digest_bytes(canonical([recipe, variant, node]))}.json"
+
+
+def _ref(document: Mapping[str, Any]) -> Ref:
+    fingerprint = Fingerprint.from_document(document["fingerprint"])
+    if fingerprint.key != document["key"]:
+        raise ValueError("it belongs to another key")
+    return Ref(fingerprint, tuple(Condition(**one) for one in document["conditions"]))
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from mobuild import noop, witnesses
 from mobuild.building import Builder
@@ -37,11 +38,11 @@ def run(
     allowed, refused = _judge(jobs, session, on_error)
     if not allowed:
         return None, [], refused
-    plan = session.plan(allowed)
     name = artifacts.run_name()
-    done = _schedule(session, plan, name)
-    _remember(session, done)
-    placed, misplaced = artifacts.materialise(done, session.store, name)
+    with session.store.claims.run() if session.store.writable else nullcontext():
+        done = _schedule(session, session.plan(allowed), name)
+        _remember(session, done)
+        placed, misplaced = artifacts.materialise(done, session.store, name)
     for error in misplaced:
         on_error(error)
     refused += misplaced
@@ -124,11 +125,14 @@ def _schedule(session: Session, plan: Plan, name: str) -> Run:
 
 
 def _remember(session: Session, done: Run) -> None:
-    """Note each finished node's fingerprint as what `why` compares with next time."""
-    if not session.store.writable:
+    """Note each finished node's fingerprint as what `why` compares with next time, and its record as used."""
+    store = session.store
+    if not store.writable:
         return
+    records = [result.record for result in done.results.values() if result.is_done and result.record]
+    store.uses.note(store.records.name(record) for record in records)
     for number, job in enumerate(done.plan.jobs):
         for name in job.graph.nodes:
             result = done.of(number, name)
             if result.is_done and result.record:
-                session.store.refs.put(job.settings.project, job.recipe, job.variant, name, result.record)
+                store.refs.put(job.settings.project, job.recipe, job.variant, name, result.record)

@@ -1,0 +1,93 @@
+"""What running builds need, so that gc leaves it alone.
+
+A run claims every record that it takes or makes, in a file of its own which it holds locked to its end; the
+kernel frees the lock of a process that dies. Looking up and claiming is one act, and so is publishing and
+claiming: both happen under a lock that all runs share and gc takes alone, so nothing is removed in between.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mobuild.store import locks
+from mobuild.store.disk import explained
+
+_FOLDER, _GATE = "running", "gc.lock"
+
+
+@dataclass(frozen=True)
+class Running:
+    """The builds that run on one machine."""
+
+    claimed: frozenset[str]  # names of records
+    since_ns: int | None  # when the oldest of them began, by the file system's clock; None without any
+
+
+class Claims:
+    """The claims of one process on one store; without `run` around it, nothing is claimed or waited for."""
+
+    def __init__(self, local: Path) -> None:
+        self._local = local
+        self._descriptor: int | None = None
+
+    @contextmanager
+    def run(self) -> Iterator[None]:
+        """From here on the process is a running build, whose claims hold until the end."""
+        folder = self._local / _FOLDER
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            # Under the gate, lest gc takes the new file for that of a dead process before it is locked.
+            with locks.shared(self._local / _GATE):
+                descriptor, path = tempfile.mkstemp(dir=folder)
+                locks.take(descriptor, Path(path))
+                os.write(descriptor, f"{os.fstat(descriptor).st_mtime_ns}\n".encode())
+        self._descriptor = descriptor
+        try:
+            yield
+        finally:
+            self._descriptor = None
+            Path(path).unlink(missing_ok=True)
+            os.close(descriptor)
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Nothing is removed while this lasts."""
+        if self._descriptor is None:
+            yield
+            return
+        with locks.shared(self._local / _GATE):
+            yield
+
+    def add(self, name: str) -> None:
+        """Claim the record called `name`; the caller is `keeping`."""
+        if self._descriptor is not None:
+            with explained(self._local):
+                os.write(self._descriptor, f"{name}\n".encode())
+
+    @contextmanager
+    def removing(self, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Nobody looks up or publishes while this lasts; waits for those that do."""
+        with locks.held(self._local / _GATE, on_wait=on_wait):
+            yield
+
+
+def running(local: Path) -> Running:
+    """What the builds claim that run now on the machine of `local`; forgets those that died."""
+    claimed: set[str] = set()
+    begun: list[int] = []
+    for path in (local / _FOLDER).glob("*"):
+        try:
+            if locks.is_held(path):
+                since_ns, *names = path.read_text().split()
+                begun.append(int(since_ns))
+                claimed.update(names)
+            else:
+                path.unlink()
+        except (OSError, ValueError):  # it ended meanwhile, or is no file of ours
+            continue
+    return Running(frozenset(claimed), min(begun, default=None))

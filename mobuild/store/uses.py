@@ -1,0 +1,43 @@
+"""When each record was last a hit, which decides what gc removes first.
+
+Kept beside the records, in the times of empty files: a record's own times are what repeated answers watch.
+Noted at the end of a run; a repeated answer notes nothing, since a ref keeps what it stands on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+
+class Uses:
+    """The uses of one store as one machine saw them."""
+
+    def __init__(self, root: Path, writable: bool) -> None:
+        self._root, self._writable = root, writable
+
+    def note(self, names: Iterable[str]) -> None:
+        """The records called `names` are in use now. A disk that refuses costs precision only."""
+        if not self._writable:
+            return
+        with suppress(OSError):
+            self._root.mkdir(exist_ok=True)
+            for name in names:
+                path = self._path(name)
+                path.touch()
+                os.utime(path)
+
+    def last_ns(self, name: str) -> int:
+        """When the record was last used; 0 when that is not known."""
+        try:
+            return self._path(name).stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def forget(self, name: str) -> None:
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self._root / name.replace("/", ".").removesuffix(".json")
