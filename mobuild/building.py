@@ -24,6 +24,7 @@ from mobuild.executors.job import Job as WorkerJob
 from mobuild.executors.job import Observed, Outcome
 from mobuild.executors.local import LocalExecutor
 from mobuild.faults import unforeseen
+from mobuild.fingerprint import Digest
 from mobuild.graph import NodeSpec
 from mobuild.keys import has_user_code, runs_program
 from mobuild.node import encode
@@ -73,6 +74,16 @@ class Builder:
         done = dataclasses.replace(step, state="fresh", digest=record.artifact.digest, record=record)
         return Result(done, "built", time.monotonic() - begun)
 
+    def rebuild(self, step: Step, above: Mapping[str, Step]) -> Digest:
+        """The digest of what a fresh step makes when it is built once more. Nothing is published.
+
+        Raises:
+            MobuildError: the build fails.
+        """
+        with self._staging() as staging:
+            out, _ = self._run(step, above, staging, self._log(step))
+            return self.store.objects.measure(out)
+
     def kill(self) -> None:
         """End the running nodes and those that wait for another process, as after an interrupt."""
         self._killed.set()
@@ -102,8 +113,8 @@ class Builder:
         user = step.users[0]
         return self.logs / f"{user.job}.{user.name}.log"
 
-    def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
-        assert step.fingerprint
+    def _run(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> tuple[Path, Outcome]:
+        """Run the node in the folder `staging`: where its artifact is now, and what was seen."""
         out = staging / "out" / f"artifact{step.spec.node.suffix}"
         out.parent.mkdir()
         inputs = {role: self._place(role, edge, above, staging / "in") for role, edge in step.needs.items()}
@@ -115,6 +126,11 @@ class Builder:
             timeout_seconds=step.spec.timeout_seconds or self.timeout_seconds,
         )
         self.planner.recheck(step, above, tokens)
+        return out, outcome
+
+    def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
+        assert step.fingerprint
+        out, outcome = self._run(step, above, staging, log)
         found = conditions(_counting(outcome.observed, step.spec), step.spec.root, step.fingerprint.toolchain)
         if self.strict and undeclared(found):
             raise undeclared_inputs(step.spec.name, found)

@@ -24,6 +24,7 @@ VERBS = (
     "init",
     "path",
     "log",
+    "verify",
     "gc",
     "lock",
     "clean",

@@ -20,6 +20,7 @@ from mobuild.errors import StoreError
 from mobuild.fingerprint import Key, digest_bytes
 from mobuild.store import locks
 from mobuild.store.claims import Claims
+from mobuild.store.determinism import Rebuilds
 from mobuild.store.disk import ELSEWHERE, explained
 from mobuild.store.objects import Artifact, Objects
 from mobuild.store.pinned import Pins
@@ -48,6 +49,7 @@ class Store:
     refs: Refs
     uses: Uses
     claims: Claims
+    rebuilds: Rebuilds
     pins: Pins
     warnings: list[str] = field(default_factory=list)
     """Sentences about healed damage, to be shown once."""
@@ -74,6 +76,7 @@ class Store:
             Refs(local / "refs", warnings, writable),
             Uses(local / "used", writable),
             Claims(local),
+            Rebuilds(local / "rebuilds"),
             Pins(root / "pins"),
             warnings,
         )

@@ -112,6 +112,7 @@ def remove(store: Store, chosen: Sequence[Entry], left: Survey) -> None:
     for entry in chosen:
         entry.path.unlink(missing_ok=True)
         store.uses.forget(entry.name)
+        store.rebuilds.forget(entry.record.key)
         _remove_empty(entry.path.parent)
     for digest in sorted(left.strays):
         _discard(store.objects.path(digest))
