@@ -25,6 +25,7 @@ VERBS = (
     "path",
     "log",
     "verify",
+    "pin",
     "gc",
     "lock",
     "clean",
