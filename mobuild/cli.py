@@ -24,6 +24,7 @@ VERBS = (
     "init",
     "path",
     "log",
+    "inspect",
     "verify",
     "pin",
     "gc",

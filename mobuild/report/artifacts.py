@@ -18,7 +18,7 @@ from typing import Any
 from mobuild.errors import StoreError
 from mobuild.job import Job
 from mobuild.results import Result, Run
-from mobuild.store import Store
+from mobuild.store import Record, Store
 
 SCHEMA = 1
 
@@ -151,6 +151,13 @@ def sidecar(job: Job, target: str, result: Result) -> dict[str, Any]:
         "recipe": job.recipe,
         "variant": job.variant,
         "node": target,
+        **record_document(record),
+    }
+
+
+def record_document(record: Record) -> dict[str, Any]:
+    """What sidecars and `inspect` tell of a record."""
+    return {
         "kind": record.fingerprint.kind,
         "key": record.key,
         "digest": record.artifact.digest,

@@ -1,0 +1,178 @@
+"""`mobuild inspect`: whatever file it is given, what that was made of; and what it does not know."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.projects import Project, recipe_project, toy_project
+
+NODES = """\
+  text: {kind: source, uri: text.txt}
+  prep:
+    kind: command
+    cmd: "sh -c 'mkdir -p $1; cat $0 $0 > $1/a; echo said' {in.text} {out}"
+    in: {text: text}
+    out: folder
+  end: {kind: command, cmd: "sh -c 'mkdir -p $1; cp $0/a $1' {in.m} {out}", needs: {m: prep}, out: folder}
+  copy: {kind: command, cmd: "sh -c 'cat $0 $0 $0 > $1; cat more' {in.text} {out}", in: {text: text}, out: .txt}
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = recipe_project(tmp_path_factory.mktemp("inspect"), NODES, {"text.txt": "one\n", "more": "more\n"})
+    project.mobuild("target=[prep,copy]")
+    return project
+
+
+@pytest.fixture
+def project(built: Project, tmp_path: Path) -> Project:
+    return built.copy(tmp_path)
+
+
+def inspect(project: Project, path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(project.mobuild("inspect", str(path), "format=json").out)
+    return document
+
+
+def sidecar(project: Project, name: str = "copy.txt") -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((project.root / f"build/small/cpu/{name}.json").read_text())
+    return document
+
+
+def object_of(project: Project, digest: str) -> Path:
+    return project.cache / "objects" / digest[:2] / digest[2:]
+
+
+@pytest.mark.parametrize("place", ["artifact", "sidecar", "object", "record", "copy", "moved sidecar"])
+def test_every_form_of_an_artifact_tells_the_same(project: Project, tmp_path: Path, place: str) -> None:
+    known = sidecar(project)
+    made = project.root / "build/small/cpu/copy.txt"
+    path = {
+        "artifact": made,
+        "sidecar": made.with_name("copy.txt.json"),
+        "object": object_of(project, known["digest"]),
+        "record": next((project.cache / "records").rglob(f"{known['key']}/*.json")),
+        "copy": Path(shutil.copy(made, tmp_path / "anything.bin")),
+        "moved sidecar": Path(shutil.copy(made.with_name("copy.txt.json"), tmp_path / "x.json")),
+    }[place]
+
+    told = inspect(project, path)
+
+    assert (told["path"], told["is"]) == (str(path), "artifact")
+    assert told["nodes"] == [{"recipe": "small", "variant": "cpu", "node": "copy"}]
+    for name in ("kind", "key", "digest", "sha256", "size_bytes", "created", "seconds", "warnings", "conditions"):
+        assert told[name] == known[name], name
+    assert told["inputs"] == {"text": {"digest": known["fingerprint"]["inputs"]["text"], "from": ""}}
+    assert all(Path(source).exists() for source in told["from"])
+
+
+def test_a_member_of_a_folder_and_a_log_are_known_by_their_content(project: Project, tmp_path: Path) -> None:
+    shutil.copy(project.root / "build/small/cpu/prep/a", tmp_path / "member")
+    (tmp_path / "log").write_text(project.mobuild("log", "prep").out)
+
+    assert inspect(project, tmp_path / "member")["is"] == "member a"
+    assert inspect(project, tmp_path / "log")["is"] == "log"
+    assert inspect(project, project.root / "build/small/cpu/prep")["is"] == "artifact"
+
+
+def test_an_input_is_named_by_the_node_that_made_it(project: Project) -> None:
+    project.mobuild("target=end")
+
+    told = inspect(project, project.root / "build/small/cpu/end")
+
+    assert told["inputs"] == {"m": {"digest": sidecar(project, "prep")["digest"], "from": "small/cpu prep"}}
+    # the same bytes: made by one node, copied by the other
+    assert [other.split(" (")[0] for other in told["also"]] == ["small/cpu prep"]
+
+
+def test_every_project_of_a_shared_cache_that_stands_for_it_is_named(project: Project, tmp_path: Path) -> None:
+    other = Project(tmp_path / "other", project.cache)
+    shutil.copytree(project.root / "recipes", other.root / "recipes")
+    (other.root / "recipes/small.yaml").rename(other.root / "recipes/twin.yaml")
+    for name in ("text.txt", "more"):
+        shutil.copy(project.root / name, other.root / name)
+    assert other.built("target=copy", recipe="twin") == set()
+
+    nodes = inspect(project, object_of(project, sidecar(project)["digest"]))["nodes"]
+
+    assert {node["recipe"] for node in nodes} == {"small", "twin"}
+
+
+def test_what_the_cache_has_forgotten_the_sidecar_still_tells(project: Project) -> None:
+    shutil.rmtree(project.cache / "records")
+
+    told = inspect(project, project.root / "build/small/cpu/copy.txt")
+
+    assert told["key"] == sidecar(project)["key"]
+    assert told["from"] == [f"{project.root}/build/small/cpu/copy.txt.json"]
+
+
+def test_an_artifact_that_was_edited_is_unknown_and_the_message_says_so(project: Project) -> None:
+    path = project.root / "build/small/cpu/copy.txt"
+    path.write_text("edited\n")
+
+    done = project.mobuild("inspect", str(path), check=False)
+
+    assert done.status == 1
+    assert done.errors[0].startswith(f"'{path}': nobody knows this content (digest ")
+    assert f"it was changed since it was built: '{path}.json' says {sidecar(project)['digest']}" in done.errors[0]
+
+
+def test_a_damaged_object_is_told_of_with_a_note(project: Project) -> None:
+    path = object_of(project, sidecar(project)["digest"])
+    path.chmod(0o644)
+    path.write_text("damaged\n")
+
+    told = inspect(project, path)
+
+    assert told["key"] == sidecar(project)["key"]
+    assert told["notes"][0].startswith("the content of this object is damaged")
+
+
+def test_pins_and_the_determinism_class_are_shown(project: Project) -> None:
+    project.mobuild("pin", "release", "target=copy")
+    project.mobuild("verify", "target=copy", "verify.rebuild=true")
+
+    lines = project.mobuild("inspect", "build/small/cpu/copy.txt").out.splitlines()
+
+    assert "  built again  deterministic" in lines
+    assert "  pin          release" in lines
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["build/cpu.json"], 1, "'{root}/build/cpu.json': there is no such file."),
+        (["txet.txt"], 1, "'{root}/txet.txt': there is no such file. Did you mean 'text.txt'?"),
+        (["text.txt"], 1, "'text.txt': nobody knows this content (digest "),
+        (["recipes"], 1, "'recipes': nobody knows this content (digest "),
+        ([], 2, "inspect: expected one path\n  mobuild inspect PATH tells what that file was made of"),
+        (["a", "b"], 2, "inspect: what is 'b'?"),
+    ],
+)
+def test_what_it_cannot_tell_is_said(project: Project, words: list[str], status: int, message: str) -> None:
+    done = project.mobuild("inspect", *words, check=False)
+
+    assert done.status == status
+    assert done.errors[0].startswith(message.format(root=project.root))
+
+
+def test_an_engine_tells_its_builder_its_profiles_and_its_precision(tmp_path: Path) -> None:
+    project = toy_project(tmp_path)
+    project.mobuild("target=engine")
+
+    told = inspect(project, project.root / "build/toy/cpu/engine.onnx")
+    text = project.mobuild("inspect", "build/toy/cpu/engine.onnx").out
+
+    measured = told["measurements"]
+    assert measured["builder"].startswith("onnxruntime ")
+    assert (measured["target"], measured["precision"]) == ("CPUExecutionProvider", ["fp32"])
+    assert told["inputs"]["model"]["from"] == "toy/cpu sanitized"
+    assert "    profiles: x: 1×8 / 4×8 / 16×8\n" in text
+    assert f"    builder: {measured['builder']}\n" in text
