@@ -166,16 +166,25 @@ def _name(verb: str, bare: list[str]) -> tuple[str, ...]:
 
 
 def _call(verb: str, bare: tuple[str, ...], words: Words) -> Call:
-    """What to run for the verb, and whether that needs a recipe."""
-    from mobuild.config.entry import Call
+    """What to run for the verb, and whether that needs a recipe.
 
+    Raises:
+        ConfigError: a sweep of a verb that looks at the cache alone.
+    """
+    from mobuild.config.entry import Call
+    from mobuild.errors import ConfigError
+
+    function = verb
     if verb == "verify" and not any(word.startswith("target=") for word in words.overrides):
-        return Call(verb, "verify_all", (), of_the_cache=True)
-    if verb == "pin" and not bare:
-        return Call(verb, "list_pins", (), of_the_cache=True)
-    if verb == "pin" and "pin.remove=true" in words.overrides:
-        return Call(verb, "unpin", bare, of_the_cache=True)
-    return Call(verb, verb, bare, of_the_cache=verb in ("gc", "inspect"))
+        function = "verify_all"
+    elif verb == "pin" and not bare:
+        function = "list_pins"
+    elif verb == "pin" and "pin.remove=true" in words.overrides:
+        function = "unpin"
+    of_the_cache = function in ("gc", "inspect", "verify_all", "list_pins", "unpin")
+    if of_the_cache and words.multirun:
+        raise ConfigError(f"{verb} -m: looks at one cache, so there is nothing to sweep over", "leave -m out")
+    return Call(verb, function, bare, of_the_cache)
 
 
 def _without_jobs(verb: str, bare: list[str], words: Words, project: Project) -> int:

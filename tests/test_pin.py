@@ -108,6 +108,11 @@ def test_a_pin_that_cannot_be_read_stops_gc_and_can_be_let_go(project: Project) 
     [
         (["../a", "target=end"], 2, "pin: '../a' is no name for a pin\n  use letters, digits and . _ + -"),
         (["a", "b"], 2, "pin: what is 'b'?\n  overrides have an '=': target=b"),
+        (
+            ["-m", "hardware=cpu,l20"],
+            2,
+            "pin -m: looks at one cache, so there is nothing to sweep over\n  leave -m out",
+        ),
         (["a", "pin.remove=true"], 1, "there is no pin 'a'\n  Pins: -"),
         (["a", "pin.remve=true"], 2, "there is no key 'pin.remve'. Did you mean 'remove'?\n  Keys of pin: remove"),
     ],
