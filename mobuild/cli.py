@@ -20,6 +20,7 @@ VERBS = (
     "build",
     "plan",
     "why",
+    "graph",
     "list",
     "init",
     "path",

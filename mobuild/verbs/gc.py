@@ -17,6 +17,7 @@ from mobuild.store import gc as collector
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.gc import Entry, Limits, Survey
 from mobuild.units import about, age_text
+from mobuild.verbs.session import wanted_format
 
 _MONTH_SECONDS = 30 * 86400
 _OTHER = "within the limits"
@@ -28,6 +29,7 @@ def gc(settings: Sequence[Settings]) -> int:
     Raises:
         StoreError: the cache is read-only, or a pin of it cannot be read.
     """
+    as_json = wanted_format("gc", settings[0], ("text", "json")) == "json"
     wanted = settings[0].upkeep
     store = Store.open(settings[0].cache)
     if not store.writable:
@@ -41,7 +43,7 @@ def gc(settings: Sequence[Settings]) -> int:
         if not wanted.dry_run:
             collector.remove(store, chosen, left)
     document = _document(found, chosen, left, wanted, names)
-    if settings[0].format == "json":
+    if as_json:
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         _print(document, limits)

@@ -11,6 +11,7 @@ from mobuild.job import Settings
 from mobuild.report import inspection
 from mobuild.store import Store
 from mobuild.store.finding import find
+from mobuild.verbs.session import wanted_format
 
 
 def inspect(settings: Sequence[Settings], name: str) -> int:
@@ -19,6 +20,7 @@ def inspect(settings: Sequence[Settings], name: str) -> int:
     Raises:
         SourceError: nobody knows it.
     """
+    chosen = wanted_format("inspect", settings[0], ("text", "json"))
     store = Store.open(settings[0].cache)
     subject = find(store, Path(name).expanduser().absolute())
     if not subject.matches and subject.sidecar is None:
@@ -29,7 +31,7 @@ def inspect(settings: Sequence[Settings], name: str) -> int:
             " another cache: cache.dir=<folder>",
         )
     told = inspection.document(store, subject)
-    if settings[0].format == "json":
+    if chosen == "json":
         print(json.dumps(told, indent=2, ensure_ascii=False))
     else:
         print("\n".join(inspection.lines(told)))

@@ -12,7 +12,7 @@ from mobuild.planner import Plan
 from mobuild.store import Store
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.pinned import Pinned
-from mobuild.verbs.session import Session
+from mobuild.verbs.session import Session, wanted_format
 
 
 def pin(jobs: Sequence[Job], name: str) -> int:
@@ -45,9 +45,10 @@ def list_pins(settings: Sequence[Settings]) -> int:
     Raises:
         StoreError: one cannot be read.
     """
+    chosen = wanted_format("pin", settings[0], ("text", "json"))
     store = Store.open(settings[0].cache)
     pins = store.pins.all()
-    if settings[0].format == "json":
+    if chosen == "json":
         rows = [{**vars(one), "artifacts": [vars(each) for each in one.artifacts]} for one in pins]
         print(json.dumps({"schema": 1, "pins": rows}, indent=2, ensure_ascii=False))
         return 0

@@ -9,16 +9,17 @@ from mobuild.job import Job
 from mobuild.planner import Plan, Step
 from mobuild.report.explanation import misses, reasons
 from mobuild.report.terminal import label
-from mobuild.verbs.session import Session, findings, refuse
+from mobuild.verbs.session import Session, findings, refuse, wanted_format
 
 
 def plan(jobs: Sequence[Job]) -> int:
     """Print the steps of all jobs with their states; 1 when one is blocked or misses its constraints."""
+    chosen = wanted_format("plan", jobs[0].settings, ("text", "json"))
     session = Session.open(jobs)
     for job in jobs:
         refuse(job, findings(job, session.keys))
     planned = session.plan(jobs)
-    if jobs[0].settings.format == "json":
+    if chosen == "json":
         print(json.dumps(document(planned), indent=2, ensure_ascii=False))
     else:
         _print(planned)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from mobuild.contract.findings import Finding
 from mobuild.contract.rules import Request, check
-from mobuild.errors import Refused
-from mobuild.job import Job
+from mobuild.errors import ConfigError, Refused
+from mobuild.job import Job, Settings
 from mobuild.keys import Keys
 from mobuild.planner import Plan, Planner
 from mobuild.store import Store
@@ -36,6 +36,18 @@ class Session:
 
     def plan(self, jobs: Sequence[Job]) -> Plan:
         return self.planner.plan(jobs)
+
+
+def wanted_format(verb: str, settings: Settings, known: Sequence[str]) -> str:
+    """The `format=` of a command.
+
+    Raises:
+        ConfigError: it is one that only other verbs write.
+    """
+    found = settings.format
+    if found not in known:
+        raise ConfigError(f"{verb}: format: expected one of {', '.join(known)}, found {found!r}")
+    return found
 
 
 def findings(job: Job, keys: Keys) -> tuple[Finding, ...]:

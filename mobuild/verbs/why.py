@@ -10,17 +10,18 @@ from mobuild.planner import Plan, Step
 from mobuild.report.explanation import misses, reasons
 from mobuild.report.terminal import label
 from mobuild.verbs.against import against
-from mobuild.verbs.session import Session
+from mobuild.verbs.session import Session, wanted_format
 
 
 def why(jobs: Sequence[Job]) -> int:
     """Print, for each step that would run, the changes that make it run; or what differs from a revision."""
+    chosen = wanted_format("why", jobs[0].settings, ("text", "json"))
     if jobs[0].settings.against:
         return against(jobs)
     session = Session.open(jobs)
     planned = session.plan(jobs)
     telling = [step for step in planned.steps.values() if step.state != "fresh" or misses(planned, step)]
-    if jobs[0].settings.format == "json":
+    if chosen == "json":
         print(
             json.dumps(
                 {"schema": 1, "steps": [_document(planned, step) for step in telling]}, indent=2, ensure_ascii=False
