@@ -1,15 +1,17 @@
 """What one stale step does: lock its key, stage its inputs, run the node, publish, record.
 
 Locked by key, so that of several processes one builds and the others take the hit. Nothing of a failed
-build reaches the store; its log is kept beside the run.
+build reaches the store's objects and records; its log is kept beside the run, and what it left for `mobuild shell`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import platform
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +22,7 @@ from mobuild import sources
 from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
 from mobuild.declaring import SHORT
 from mobuild.errors import MobuildError
+from mobuild.executors import rerun
 from mobuild.executors.job import Job as WorkerJob
 from mobuild.executors.job import Observed, Outcome
 from mobuild.executors.local import LocalExecutor
@@ -32,6 +35,7 @@ from mobuild.planner import Edge, Planner, Step
 from mobuild.results import Result
 from mobuild.store import Condition, Record, Store
 from mobuild.store.disk import ELSEWHERE
+from mobuild.store.failures import Owner
 
 _NEARLY_FULL_BYTES = 1 << 20
 
@@ -81,8 +85,10 @@ class Builder:
             MobuildError: the build fails.
         """
         with self._staging() as staging:
-            out, _ = self._run(step, above, staging, self._log(step))
-            return self.store.objects.measure(out)
+            job = self._stage(step, above, staging, self._log(step))
+            with self._undisturbed(step, above):
+                self._run(step, job)
+            return self.store.objects.measure(Path(job.out))
 
     def kill(self) -> None:
         """End the running nodes and those that wait for another process, as after an interrupt."""
@@ -113,33 +119,60 @@ class Builder:
         user = step.users[0]
         return self.logs / f"{user.job}.{user.name}.log"
 
-    def _run(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> tuple[Path, Outcome]:
-        """Run the node in the folder `staging`: where its artifact is now, and what was seen."""
+    def _stage(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> WorkerJob:
+        """Put the inputs and a place for the artifact into the folder `staging`."""
         out = staging / "out" / f"artifact{step.spec.node.suffix}"
         out.parent.mkdir()
         inputs = {role: self._place(role, edge, above, staging / "in") for role, edge in step.needs.items()}
+        return self._worker_job(step, inputs, out, log)
+
+    @contextlib.contextmanager
+    def _undisturbed(self, step: Step, above: Mapping[str, Step]) -> Iterator[None]:
+        """Void what is done in here when the code or an input of the step changes meanwhile."""
         tokens = self.planner.tokens(step, above)
-        outcome = self.executor.run(
-            self._worker_job(step, inputs, out, log),
+        yield
+        self.planner.recheck(step, above, tokens)
+
+    def _run(self, step: Step, job: WorkerJob) -> Outcome:
+        return self.executor.run(
+            job,
             isolated=step.spec.node.isolated,
             python=step.spec.python,
             timeout_seconds=step.spec.timeout_seconds or self.timeout_seconds,
         )
-        self.planner.recheck(step, above, tokens)
-        return out, outcome
 
     def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
         assert step.fingerprint
-        out, outcome = self._run(step, above, staging, log)
+        job = self._stage(step, above, staging, log)
+        with self._undisturbed(step, above):
+            try:
+                outcome = self._run(step, job)
+            except MobuildError as error:
+                error.look = self._keep(step, job, staging)
+                raise
         found = conditions(_counting(outcome.observed, step.spec), step.spec.root, step.fingerprint.toolchain)
         if self.strict and undeclared(found):
             raise undeclared_inputs(step.spec.name, found)
         with self.store.claims.keeping():  # gc must not take an object whose record is still to come
-            record = self._make_record(step, outcome, found, out, log)
+            record = self._make_record(step, outcome, found, Path(job.out), log)
             self.store.set_lost_aside(record.key)
             record = self.store.records.publish(record)
             self.store.claims.add(self.store.records.name(record))
             return record
+
+    def _keep(self, step: Step, job: WorkerJob, staging: Path) -> str:
+        """Keep what a failed build left, to be run again by hand; the command that opens it, or nothing."""
+        if self._killed.is_set():
+            return ""
+        users = [(self.planner.jobs[user.job], user.name) for user in step.users]
+        owners = [Owner(job.settings.project, job.recipe, job.variant, name) for job, name in users]
+        try:
+            rerun.write(staging, job, Path(os.path.abspath(step.spec.python or sys.executable)), os.environ)  # noqa: PTH100
+            self.store.failures.keep(staging, owners)
+        except OSError:  # a full disk, perhaps the very cause: then there is only the log
+            return ""
+        first, name = users[0]
+        return f"mobuild shell {first.words_for(name)}"
 
     def _worker_job(self, step: Step, inputs: Mapping[str, Path], out: Path, log: Path) -> WorkerJob:
         code = [path for way in step.ways for path in way.traits.files]

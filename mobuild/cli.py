@@ -25,6 +25,7 @@ VERBS = (
     "init",
     "path",
     "log",
+    "shell",
     "inspect",
     "verify",
     "pin",
@@ -137,14 +138,14 @@ def _verb(bare: list[str]) -> tuple[str, list[str]]:
 
 
 def _target(verb: str, bare: list[str], words: Words) -> tuple[str, ...]:
-    """`path engine` and `log engine` mean `target=engine`; no other verb takes bare words.
+    """`path engine`, `log engine` and `shell engine` mean `target=engine`; no other verb takes bare words.
 
     Raises:
         ConfigError: a word too many, or two targets.
     """
     from mobuild.errors import ConfigError
 
-    if len(bare) > (1 if verb in ("path", "log") else 0):
+    if len(bare) > (1 if verb in ("path", "log", "shell") else 0):
         raise ConfigError(f"{verb}: what is {bare[-1]!r}?", f"overrides have an '=': target={bare[-1]}")
     if bare and any(word.startswith("target=") for word in words.overrides):
         raise ConfigError(f"{verb} {bare[0]} beside target=…: which of them?", "drop one of them")

@@ -20,6 +20,7 @@ class MobuildError(Exception):
         self.message = message
         self.hint = hint
         self.log = log
+        self.look = ""  # the command that opens what the failed build left
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -27,6 +28,8 @@ class MobuildError(Exception):
             lines += ["  " + line for line in self.hint.splitlines()]
         if self.log:
             lines.append(f"  log: {self.log}")
+        if self.look:
+            lines.append(f"  look into it: {self.look}")
         return "\n".join(lines)
 
 

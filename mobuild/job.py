@@ -62,6 +62,11 @@ class Job:
         given = [word for word in self.overrides if not word.startswith("recipe=") or not self._is_model]
         return shlex.join(word.removeprefix("++") for word in given)
 
+    def words_for(self, node: str) -> str:
+        """What to write after a verb that takes one node of this job."""
+        given = (word for word in shlex.split(self.words) if word.partition("=")[0] not in ("target", "keep_going"))
+        return shlex.join([node, *given])
+
     @property
     def _is_model(self) -> bool:
         """Whether a model stands for the recipe."""

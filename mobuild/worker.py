@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 import traceback
@@ -59,6 +60,22 @@ def work(job: Mapping[str, Any], *, warm: bool) -> dict[str, Any]:
         return {"error": _document(blame.translate(error, job["name"], getattr(node, "tools", ())))}
     said = _said(built if built is not None else Built(), watch.warnings())
     return {"seconds": seconds, "peak_rss_mib": peak_rss_mib(), **said, **watch.document()}
+
+
+def again(folder: Path) -> int:
+    """Build the job that `executors.rerun` wrote into `folder`, with its output on the terminal; the exit status."""
+    job = json.loads((folder / "job.json").read_bytes())
+    out = folder / job["out"]
+    job["inputs"] = {role: str(folder / path) for role, path in job["inputs"].items()}
+    job["out"] = str(out)
+    shutil.rmtree(out.parent, ignore_errors=True)
+    out.parent.mkdir()
+    result = work(job, warm=False)
+    if "error" in result:
+        print(f"error: {result['error']['message']}", file=sys.stderr)
+        return 1
+    print(f"built in {result['seconds']:.1f} s: {out}", file=sys.stderr)
+    return 0
 
 
 def write_result(path: Path, result: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ import yaml
 from mobuild.hardware import Hardware
 
 HARDWARE = Path(__file__).parent.parent / "conf" / "hardware"
+ABOUT_THE_BUILD = ("  log: ", "  look into it: ")
 RECIPE = """\
 # @package _global_
 defaults:
@@ -169,14 +170,14 @@ class Finished:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """The errors with their hints and without `error: `, the lines about logs left out."""
+        """The errors with their hints and without `error: `, the lines about what the failed build left left out."""
         found: list[str] = []
         inside = False
         for line in self.err.splitlines():
             if line.startswith("error: "):
                 found.append(line.removeprefix("error: "))
                 inside = True
-            elif inside and line.startswith("  ") and not line.startswith("  log: "):
+            elif inside and line.startswith("  ") and not line.startswith(ABOUT_THE_BUILD):
                 found[-1] += f"\n{line}"
             else:
                 inside = False

@@ -15,7 +15,7 @@ from mobuild.executors.job import Job, Observed, Outcome
 from mobuild.executors.preload import Preload
 from mobuild.executors.process import Processes
 from mobuild.executors.warm import Slots
-from mobuild.observers.environment import is_secret
+from mobuild.observers.environment import secret_values
 
 __all__ = ["Job", "LocalExecutor", "Observed", "Outcome"]
 
@@ -77,10 +77,6 @@ def _clean(log: Path, secrets: Iterable[str]) -> None:
 
 
 def _masked(text: str, secrets: Iterable[str]) -> str:
-    for name, value in os.environ.items():
-        if len(value) >= _SHORTEST_SECRET and is_secret(name, tuple(secrets)):
-            text = text.replace(value, f"<{name}>")
+    for value, name in secret_values(os.environ, tuple(secrets)).items():
+        text = text.replace(value, f"<{name}>")
     return text
-
-
-_SHORTEST_SECRET = 6  # shorter ones (`1`, `none`) would blank out ordinary text

@@ -29,7 +29,7 @@ from mobuild.firstparty import PACKAGE
 # The package is loaded from its folder alone: with the folder above it on the path, mobuild's own
 # site-packages would leak into the other interpreter. Entries that mean the working directory go, since
 # a `json.py` there must not stand in for the standard library's.
-BOOTSTRAP = """
+LOADER = """
 import importlib.util, sys
 sys.path[:] = [entry for entry in sys.path if entry]
 spec = importlib.util.spec_from_file_location(
@@ -37,9 +37,8 @@ spec = importlib.util.spec_from_file_location(
 module = importlib.util.module_from_spec(spec)
 sys.modules["mobuild"] = module
 spec.loader.exec_module(module)
-from mobuild import worker
-worker.main(sys.argv[1], int(sys.argv[2]))
 """.format(init=PACKAGE + "/__init__.py", package=PACKAGE)
+BOOTSTRAP = LOADER + "from mobuild import worker\nworker.main(sys.argv[1], int(sys.argv[2]))\n"
 
 
 class Child:

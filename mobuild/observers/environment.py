@@ -14,7 +14,7 @@ import fnmatch
 import hashlib
 import os
 import sys
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from mobuild.firstparty import is_first_party, is_stdlib
 from mobuild.observers.native import PRELOAD, READS
@@ -23,8 +23,9 @@ ABSENT = "-"
 SECRET = "secret"
 WHOLE = "*"
 _OURS = frozenset((PRELOAD, READS))  # how mobuild itself watches
-_FLEETING = _OURS | frozenset(("ORT_DISABLE_TELEMETRY", "_", "OLDPWD", "SHLVL", "LINES", "COLUMNS"))
+_FLEETING = _OURS | frozenset(("ORT_DISABLE_TELEMETRY", "_", "OLDPWD", "SHLVL", "LINES", "COLUMNS", "MOBUILD_SHELL"))
 _PLACES = _OURS | frozenset(("PATH", "TMPDIR", "TEMP", "TMP"))
+_SHORTEST_SECRET = 6  # shorter ones (`1`, `none`) would blank out ordinary text
 _SECRETS = ("*_TOKEN", "*_SECRET", "*PASSWORD*", "*_KEY")
 
 _active: Variables | None = None
@@ -132,6 +133,12 @@ def names_digest(names: Sequence[str]) -> str:
 def is_secret(name: str, more: Sequence[str] = ()) -> bool:
     """Whether the value of `name` must never be written down, not even as a digest."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in _SECRETS + tuple(more))
+
+
+def secret_values(environ: Mapping[str, str], more: Sequence[str] = ()) -> dict[str, str]:
+    """Value → name of the secrets in `environ` that are long enough to be told from ordinary text."""
+    named = {value: name for name, value in environ.items() if is_secret(name, more)}
+    return {value: name for value, name in named.items() if len(value) >= _SHORTEST_SECRET}
 
 
 def _data() -> dict[str, str]:

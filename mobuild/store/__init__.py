@@ -22,6 +22,7 @@ from mobuild.store import locks
 from mobuild.store.claims import Claims
 from mobuild.store.determinism import Rebuilds
 from mobuild.store.disk import ELSEWHERE, explained
+from mobuild.store.failures import Failures
 from mobuild.store.objects import Artifact, Objects
 from mobuild.store.pinned import Pins
 from mobuild.store.records import Condition, Record, Records
@@ -51,6 +52,7 @@ class Store:
     claims: Claims
     rebuilds: Rebuilds
     pins: Pins
+    failures: Failures
     warnings: list[str] = field(default_factory=list)
     """Sentences about healed damage, to be shown once."""
 
@@ -78,6 +80,7 @@ class Store:
             Claims(local),
             Rebuilds(local / "rebuilds"),
             Pins(root / "pins"),
+            Failures(local / "failed", local / "staging"),
             warnings,
         )
 

@@ -15,6 +15,7 @@ from mobuild.report import artifacts, messages, terminal
 from mobuild.report.artifacts import Placed
 from mobuild.results import Run
 from mobuild.scheduler import Scheduler
+from mobuild.store.failures import Owner
 from mobuild.verbs.session import Session, default_slots, findings, refuse
 
 
@@ -125,7 +126,7 @@ def _schedule(session: Session, plan: Plan, name: str) -> Run:
 
 
 def _remember(session: Session, done: Run) -> None:
-    """Note each finished node's fingerprint as what `why` compares with next time, and its record as used."""
+    """Note what each finished node was made of, for the next `why`, and its record as used; forget its failures."""
     store = session.store
     if not store.writable:
         return
@@ -135,4 +136,6 @@ def _remember(session: Session, done: Run) -> None:
         for name in job.graph.nodes:
             result = done.of(number, name)
             if result.is_done and result.record:
-                store.refs.put(job.settings.project, job.recipe, job.variant, name, result.record)
+                place = (job.settings.project, job.recipe, job.variant, name)
+                store.refs.put(*place, result.record)
+                store.failures.drop(Owner(*place))

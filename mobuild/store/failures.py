@@ -1,0 +1,71 @@
+"""Failures: what the last failed build of a node left, kept to be looked at.
+
+One folder per project, recipe, variant and node, so that they do not fill the disk: the next failure of the
+node takes its place, and a finished build removes it. Variants that share a step share the folder by a link.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mobuild.fingerprint import canonical, digest_bytes
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose failure it is: one node of one variant of a recipe in a project."""
+
+    project: Path
+    recipe: str
+    variant: str
+    node: str
+
+
+class Failures:
+    """The kept failures of one store; losing one costs a look, never a build."""
+
+    def __init__(self, root: Path, staging: Path) -> None:
+        self._root, self._staging = root, staging
+
+    def find(self, owner: Owner) -> Path | None:
+        """The folder of the owner's last failure, where it is kept."""
+        path = self._path(owner)
+        return path.resolve() if path.is_dir() else None
+
+    def keep(self, staged: Path, owners: Sequence[Owner]) -> None:
+        """Move `staged`, a folder of the staging, to where all its owners find it.
+
+        Raises:
+            OSError: the disk refuses, or another process was faster.
+        """
+        first, *others = dict.fromkeys(map(self._path, owners))
+        for path in (first, *others):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._clear(path)
+        staged.rename(first)
+        for path in others:
+            path.symlink_to(os.path.relpath(first, path.parent))
+
+    def drop(self, owner: Owner) -> None:
+        """Forget the owner's failure: the node is finished."""
+        with suppress(OSError):
+            self._clear(self._path(owner))
+
+    def _clear(self, path: Path) -> None:
+        if path.is_symlink():
+            path.unlink()
+        elif path.exists():  # renamed first, so that nobody finds half a folder
+            folder = Path(tempfile.mkdtemp(prefix="failed-", dir=self._staging))
+            path.rename(folder / "old")
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _path(self, owner: Owner) -> Path:
+        # Digests, for the same reasons as with refs.
+        folder = digest_bytes(os.fsencode(owner.project.resolve()))[:12]
+        return self._root / folder / digest_bytes(canonical([owner.recipe, owner.variant, owner.node]))
