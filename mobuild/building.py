@@ -23,9 +23,8 @@ from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
 from mobuild.declaring import SHORT
 from mobuild.errors import MobuildError
 from mobuild.executors import rerun
+from mobuild.executors.job import Executor, Observed, Outcome
 from mobuild.executors.job import Job as WorkerJob
-from mobuild.executors.job import Observed, Outcome
-from mobuild.executors.local import LocalExecutor
 from mobuild.faults import unforeseen
 from mobuild.fingerprint import Digest
 from mobuild.graph import NodeSpec
@@ -47,12 +46,14 @@ class Builder:
         self,
         store: Store,
         planner: Planner,
-        executor: LocalExecutor,
+        executor: Executor,
         logs: Path,
         strict: bool,
         timeout_seconds: float | None,
         on_wait: Callable[[Step], None],
+        records: bool = True,
     ) -> None:
+        self.records = records  # else a later run knows nothing of what was built
         self.on_wait = on_wait  # called when another process builds the step already
         self.store, self.planner, self.executor = store, planner, executor
         self.logs, self.strict, self.timeout_seconds = logs, strict, timeout_seconds
@@ -155,6 +156,8 @@ class Builder:
             raise undeclared_inputs(step.spec.name, found)
         with self.store.claims.keeping():  # gc must not take an object whose record is still to come
             record = self._make_record(step, outcome, found, Path(job.out), log)
+            if not self.records:
+                return record
             self.store.set_lost_aside(record.key)
             record = self.store.records.publish(record)
             self.store.claims.add(self.store.records.name(record))

@@ -11,6 +11,8 @@ from typing import Any
 from mobuild.graph import Graph
 from mobuild.hardware import Hardware
 
+_OF_BUILD = ("target", "keep_going", "debug")  # keys that mean nothing to a verb that takes one node
+
 
 @dataclass(frozen=True)
 class Upkeep:
@@ -32,6 +34,7 @@ class Settings:
     project: Path
     strict: bool
     keep_going: bool
+    debug: bool  # run stale nodes in mobuild's own process, for a debugger
     format: str
     against: str | None  # a git revision, for `why`
     slots: int | None
@@ -64,7 +67,7 @@ class Job:
 
     def words_for(self, node: str) -> str:
         """What to write after a verb that takes one node of this job."""
-        given = (word for word in shlex.split(self.words) if word.partition("=")[0] not in ("target", "keep_going"))
+        given = (word for word in shlex.split(self.words) if word.partition("=")[0] not in _OF_BUILD)
         return shlex.join([node, *given])
 
     @property

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from typing import Any
 
 from mobuild.building import Builder
 from mobuild.errors import MobuildError
@@ -22,9 +23,18 @@ _DEFAULT_SECONDS = 1.0  # of a step that was never timed
 class Scheduler:
     """One run over one plan."""
 
-    def __init__(self, planner: Planner, builder: Builder, watcher: Watcher, slots: int, keep_going: bool) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        builder: Builder,
+        watcher: Watcher,
+        slots: int,
+        keep_going: bool,
+        pool: Executor | None = None,
+    ) -> None:
         self.planner, self.builder, self.watcher = planner, builder, watcher
         self.slots, self.keep_going = slots, keep_going
+        self.pool = pool or ThreadPoolExecutor(slots, thread_name_prefix="mobuild")
 
     def run(self, plan: Plan) -> Run:
         """Build what is stale; every step of the plan gets a result.
@@ -39,11 +49,10 @@ class Scheduler:
             self.watcher.finished(result)
         priorities = _path_seconds(plan)
         running: dict[Future[Result], str] = {}
-        pool = ThreadPoolExecutor(self.slots, thread_name_prefix="mobuild")
         try:
             while len(results) < len(steps):
                 stopping = not self.keep_going and any(one.state == "failed" for one in results.values())
-                self._start(steps, results, running, priorities, pool, stopping)
+                self._start(steps, results, running, priorities, stopping)
                 if not running:
                     continue
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -53,7 +62,7 @@ class Scheduler:
             self.builder.kill()
             raise
         finally:
-            pool.shutdown(cancel_futures=True)
+            self.pool.shutdown(cancel_futures=True)
         return Run(dataclasses.replace(plan, steps=steps), results, time.monotonic() - begun)
 
     def _start(
@@ -62,7 +71,6 @@ class Scheduler:
         results: dict[str, Result],
         running: dict[Future[Result], str],
         priorities: Mapping[str, float],
-        pool: ThreadPoolExecutor,
         stopping: bool,
     ) -> None:
         """Settle what can be settled and start what is stale, while slots are free."""
@@ -80,7 +88,7 @@ class Scheduler:
                 self._finish(identity, _settled(step), steps, results)
             elif len(running) < self.slots and not self._is_running(step, steps, running):
                 self.watcher.started(step)
-                running[pool.submit(self.builder.build, step, dict(steps))] = identity
+                running[self.pool.submit(self.builder.build, step, dict(steps))] = identity
 
     def _is_running(self, step: Step, steps: Mapping[str, Step], running: Mapping[Future[Result], str]) -> bool:
         """Two steps may turn out to have one key; the second waits here and then hits."""
@@ -92,6 +100,15 @@ class Scheduler:
         steps[identity] = result.step if result.is_done else dataclasses.replace(result.step, state="blocked")
         results[identity] = result
         self.watcher.finished(result)
+
+
+class AtOnce(Executor):
+    """A pool without threads: who submits does the work, since a debugger wants the main thread."""
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(task(*arguments, **named))
+        return future
 
 
 def _settled(step: Step) -> Result:

@@ -40,10 +40,24 @@ def main(job_file: str, parent: int) -> None:
 
 
 def work(job: Mapping[str, Any], *, warm: bool) -> dict[str, Any]:
-    """Build the node of `job` in this process.
+    """Build the node of `job`: an outcome document, or `{"error": {class, message, hint}}`."""
+    try:
+        return build(job, warm=warm)
+    except MobuildError as error:
+        return {"error": _document(error)}
+    except KeyboardInterrupt as error:  # raised by the user's code: nobody types into a worker
+        return {"error": _document(blame.translate(error, job["name"]))}
 
-    Returns an outcome document, or `{"error": {class, message, hint}}`. In a `warm` process, which has
-    modules of earlier nodes loaded, distributions are not reported: they would be those of others.
+
+def build(job: Mapping[str, Any], *, warm: bool) -> dict[str, Any]:
+    """Build the node of `job` in this process; an outcome document.
+
+    In a `warm` process, which has modules of earlier nodes loaded, distributions are not reported: they
+    would be those of others.
+
+    Raises:
+        MobuildError: what the node failed of, its traceback printed.
+        KeyboardInterrupt: as it came.
     """
     watch = Watch(job, distributions=not warm)
     node: Any = None
@@ -55,9 +69,12 @@ def work(job: Mapping[str, Any], *, warm: bool) -> dict[str, Any]:
             built = node.build({role: Path(path) for role, path in job["inputs"].items()}, Path(job["out"]))
             seconds = time.perf_counter() - started
         _check(Path(job["out"]))
-    except BaseException as error:  # noqa: BLE001 - sys.exit() in the user's code included: all is reported
+    except KeyboardInterrupt:
         traceback.print_exc()
-        return {"error": _document(blame.translate(error, job["name"], getattr(node, "tools", ())))}
+        raise
+    except BaseException as error:  # sys.exit() in the user's code included: all is reported
+        traceback.print_exc()
+        raise blame.translate(error, job["name"], getattr(node, "tools", ())) from error
     said = _said(built if built is not None else Built(), watch.warnings())
     return {"seconds": seconds, "peak_rss_mib": peak_rss_mib(), **said, **watch.document()}
 

@@ -26,6 +26,7 @@ _STEERING = (
     "cache",
     "against",
     "keep_going",
+    "debug",
     "format",
     "executor",
     "project",

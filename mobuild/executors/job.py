@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,16 @@ class Job:
 
     def document(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+class Executor(Protocol):
+    """Where nodes run."""
+
+    def run(self, job: Job, *, isolated: bool, python: Path | None, timeout_seconds: float | None) -> Outcome:
+        """Build `job`, alone in a process when it is `isolated`; raises MobuildError."""
+
+    def close(self) -> None:
+        """End what still runs."""
 
 
 @dataclass(frozen=True)

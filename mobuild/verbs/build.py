@@ -8,13 +8,14 @@ from contextlib import nullcontext
 from mobuild import noop, witnesses
 from mobuild.building import Builder
 from mobuild.errors import MobuildError
+from mobuild.executors.here import InProcess
 from mobuild.executors.local import LocalExecutor
 from mobuild.job import Job
 from mobuild.planner import Plan
 from mobuild.report import artifacts, messages, terminal
 from mobuild.report.artifacts import Placed
 from mobuild.results import Run
-from mobuild.scheduler import Scheduler
+from mobuild.scheduler import AtOnce, Scheduler
 from mobuild.store.failures import Owner
 from mobuild.verbs.session import Session, default_slots, findings, refuse
 
@@ -41,7 +42,10 @@ def run(
         return None, [], refused
     name = artifacts.run_name()
     with session.store.claims.run() if session.store.writable else nullcontext():
-        done = _schedule(session, session.plan(allowed), name)
+        plan = session.plan(allowed)
+        if plan.jobs[0].settings.debug:
+            return _debug(session, plan, name, on_error), [], refused
+        done = _schedule(session, plan, name)
         _remember(session, done)
         placed, misplaced = artifacts.materialise(done, session.store, name)
     for error in misplaced:
@@ -123,6 +127,24 @@ def _schedule(session: Session, plan: Plan, name: str) -> Run:
             return Scheduler(planner, builder, watcher, slots, settings.keep_going).run(plan)
     finally:
         executor.close()
+
+
+def _debug(session: Session, plan: Plan, name: str, on_error: Callable[[MobuildError], None]) -> Run:
+    """Run the stale steps in this process, one after the other, for a debugger.
+
+    Later steps of the run use what earlier ones made, but there is no record of it, and build/ is left alone.
+    """
+    logs, watcher = session.store.local / "runs" / name, terminal.Lines(plan)
+    builder = Builder(session.store, session.planner, InProcess(), logs, False, None, watcher.waiting, records=False)
+    scheduler = Scheduler(session.planner, builder, watcher, 1, plan.jobs[0].settings.keep_going, AtOnce())
+    with session.store.claims.keeping():  # gc would take what no record needs
+        done = scheduler.run(plan)
+    ran = sum(result.state in ("built", "failed") for result in done.results.values())
+    messages.note(
+        f"debug=true: {ran} of the nodes ran in this process; no result of them is kept, and build/ is as it was"
+    )
+    terminal.summary(done, name, session.store.warnings, on_error)
+    return done
 
 
 def _remember(session: Session, done: Run) -> None:
