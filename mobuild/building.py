@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mobuild import sources
+from mobuild import __version__, sources
 from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
 from mobuild.declaring import SHORT
 from mobuild.errors import MobuildError
@@ -145,6 +145,7 @@ class Builder:
     def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
         assert step.fingerprint
         job = self._stage(step, above, staging, log)
+        started = _now()
         with self._undisturbed(step, above):
             try:
                 outcome = self._run(step, job)
@@ -155,7 +156,7 @@ class Builder:
         if self.strict and undeclared(found):
             raise undeclared_inputs(step.spec.name, found)
         with self.store.claims.keeping():  # gc must not take an object whose record is still to come
-            record = self._make_record(step, outcome, found, Path(job.out), log)
+            record = self._make_record(step, outcome, found, Path(job.out), log, started)
             if not self.records:
                 return record
             self.store.set_lost_aside(record.key)
@@ -212,7 +213,9 @@ class Builder:
         destination.symlink_to(self.store.objects.path(producer.digest))
         return destination
 
-    def _make_record(self, step: Step, outcome: Outcome, found: tuple[Condition, ...], out: Path, log: Path) -> Record:
+    def _make_record(
+        self, step: Step, outcome: Outcome, found: tuple[Condition, ...], out: Path, log: Path, started: str
+    ) -> Record:
         assert step.fingerprint
         warnings = outcome.warnings + ((_warning(found),) if undeclared(found) else ())
         if self.strict and step.spec.node.isolated and "preload" not in outcome.observed_by:
@@ -231,9 +234,19 @@ class Builder:
             observed_by=outcome.observed_by,
             log=self.store.objects.publish(log).digest if log.is_file() else None,
             peak_rss_mib=outcome.peak_rss_mib,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            seen={"host": platform.node(), "system": platform.platform(), "machine": platform.machine()},
+            created=_now(),
+            seen={
+                "host": platform.node(),
+                "system": platform.platform(),
+                "machine": platform.machine(),
+                "mobuild": __version__,
+                "started": started,
+            },
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _counting(observed: Observed, spec: NodeSpec) -> Observed:

@@ -15,9 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mobuild.errors import StoreError
+from mobuild.errors import SourceError, StoreError
 from mobuild.job import Job
 from mobuild.results import Result, Run
+from mobuild.sources import SourceContent
 from mobuild.store import Record, Store
 
 SCHEMA = 1
@@ -92,7 +93,7 @@ def _materialise_job(run: Run, number: int, store: Store, name: str) -> Iterator
     for target in job.graph.targets:
         result = run.of(number, target)
         if result.record and run.is_delivered(number, target):
-            yield _place(number, job, target, result, store)
+            yield _place(number, job, target, result, store, _inputs(run, result, store))
         elif source := result.step.source:
             yield Placed(number, target, source.main, source.size_bytes)
         else:
@@ -117,13 +118,15 @@ def _explained(job: Job) -> Iterator[None]:
         ) from error
 
 
-def _place(number: int, job: Job, target: str, result: Result, store: Store) -> Placed:
+def _place(
+    number: int, job: Job, target: str, result: Result, store: Store, inputs: Mapping[str, Mapping[str, Any]]
+) -> Placed:
     record = result.record
     assert record
     path = artifact_path(job, target, record.suffix)
     _withdraw(path.parent, target, keep=path)
     store.objects.materialise(record.artifact.digest, path)
-    _write(path.with_name(f"{path.name}.json"), sidecar(job, target, result))
+    _write(path.with_name(f"{path.name}.json"), {**sidecar(job, target, result), "inputs": inputs})
     return Placed(number, target, path, record.artifact.size_bytes)
 
 
@@ -162,7 +165,10 @@ def record_document(record: Record) -> dict[str, Any]:
         "key": record.key,
         "digest": record.artifact.digest,
         "sha256": record.artifact.sha256,
+        "is_folder": record.artifact.is_folder,
         "size_bytes": record.artifact.size_bytes,
+        "mobuild": record.seen.get("mobuild"),
+        "started": record.seen.get("started"),
         "created": record.created,
         "seconds": record.seconds,
         "peak_rss_mib": record.peak_rss_mib,
@@ -173,6 +179,31 @@ def record_document(record: Record) -> dict[str, Any]:
         "conditions": [vars(one) for one in record.conditions],
         "observed_by": list(record.observed_by),
     }
+
+
+def _inputs(run: Run, result: Result, store: Store) -> dict[str, dict[str, Any]]:
+    """Role → which node made the input, and its SHA-256 where the whole artifact of a node or a file was given."""
+    found: dict[str, dict[str, Any]] = {}
+    for role, edge in result.step.needs.items():
+        step = run.plan.steps[edge.identity]
+        found[role] = {"node": "/".join(filter(None, (step.spec.name, edge.member)))}
+        if step.record and not edge.member:
+            artifact = step.record.artifact
+            found[role] |= {"sha256": artifact.sha256, "is_folder": artifact.is_folder}
+        elif step.source and not edge.member and (sha256 := _source_sha256(step.source, store)):
+            found[role] |= {"sha256": sha256, "is_folder": False}
+    return found
+
+
+def _source_sha256(source: SourceContent, store: Store) -> str:
+    """Of a lone file; empty for others, and when what was built from is there no more."""
+    if source.is_folder or len(source.files) > 1:
+        return ""
+    with suppress(OSError, SourceError):
+        sha256 = store.files.sha256(source.main)
+        if store.files.digest(source.main) == source.digest:
+            return sha256
+    return ""
 
 
 def run_document(run: Run, number: int, name: str) -> dict[str, Any]:
