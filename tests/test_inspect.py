@@ -176,3 +176,48 @@ def test_an_engine_tells_its_builder_its_profiles_and_its_precision(tmp_path: Pa
     assert told["inputs"]["model"]["from"] == "toy/cpu sanitized"
     assert "    profiles: x: 1×8 / 4×8 / 16×8\n" in text
     assert f"    builder: {measured['builder']}\n" in text
+
+
+@pytest.mark.parametrize("place", ["artifact", "copy", "sidecar", "record"])
+def test_a_statement_is_made_of_whatever_knows_the_artifact(project: Project, tmp_path: Path, place: str) -> None:
+    known, made = sidecar(project), project.root / "build/small/cpu/copy.txt"
+    path, name = {
+        "artifact": (made, "copy.txt"),
+        "copy": (tmp_path / "else.bin", "else.bin"),
+        "sidecar": (made.with_name("copy.txt.json"), "copy.txt"),
+        "record": (next((project.cache / "records").rglob(f"{known['key']}/*.json")), "command"),
+    }[place]
+    shutil.copy(made, tmp_path / "else.bin")
+
+    said = json.loads(project.mobuild("inspect", str(path), "format=in-toto").out)
+
+    definition, details = said["predicate"]["buildDefinition"], said["predicate"]["runDetails"]
+    assert said["_type"] == "https://in-toto.io/Statement/v1"
+    assert said["subject"] == [{"name": name, "digest": {"sha256": known["sha256"]}}]
+    assert details["metadata"]["invocationId"] == known["key"]
+    assert definition["externalParameters"].get("target") == ("copy" if place in ("artifact", "sidecar") else None)
+
+
+def test_a_statement_names_secrets_instead_of_telling_them(tmp_path: Path) -> None:
+    nodes = """\
+  copy: {kind: command, cmd: "sh -c 'echo hunter2hunter2 > $0' {out}", out: .txt}
+"""
+    project = recipe_project(tmp_path, nodes)
+    project.mobuild("target=copy")
+
+    said = project.mobuild(
+        "inspect", "build/small/cpu/copy.txt", "format=in-toto", env={"HUB_TOKEN": "hunter2hunter2"}
+    ).out
+
+    assert "echo <HUB_TOKEN> >" in said
+    assert "hunter2" not in said
+
+
+def test_a_log_is_not_attested_as_if_it_were_the_artifact(project: Project) -> None:
+    known = sidecar(project)
+    record = json.loads(next((project.cache / "records").rglob(f"{known['key']}/*.json")).read_text())
+
+    done = project.mobuild("inspect", str(object_of(project, record["log"])), "format=in-toto", check=False)
+
+    assert (done.status, done.out) == (1, "")
+    assert "is 'log' of an artifact, and statements are about artifacts as a whole" in done.errors[0]

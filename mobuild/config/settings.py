@@ -19,7 +19,7 @@ from mobuild.errors import ConfigError, did_you_mean
 from mobuild.job import Settings, Upkeep
 from mobuild.units import parse_age, parse_size
 
-FORMATS = ("text", "json", "mermaid", "dot")
+FORMATS = ("text", "json", "mermaid", "dot", "in-toto")
 
 
 def read_settings(app: DictConfig, project: Project) -> Settings:

@@ -19,7 +19,7 @@ _LONG = ("operators", "ranges")  # of an ONNX summary: for machines
 def document(store: Store, subject: Subject) -> dict[str, Any]:
     """All that is known, `"schema": 1`; the first match of the subject, or else its sidecar, tells it."""
     names = Names(store)
-    match = _told_by(subject)
+    match = told_by(subject)
     known = record_document(match.record) if match else dict(subject.sidecar or {})
     fingerprint = known.pop("fingerprint", {})
     key = str(known.get("key", ""))
@@ -46,7 +46,7 @@ def document(store: Store, subject: Subject) -> dict[str, Any]:
     }
 
 
-def _told_by(subject: Subject) -> Match | None:
+def told_by(subject: Subject) -> Match | None:
     """The record to tell of; None where the sidecar knows better: equal bytes may come of other work."""
     if not subject.matches:
         return None

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mobuild.errors import SourceError
 from mobuild.job import Settings
-from mobuild.report import inspection
+from mobuild.observers.environment import secret_values
+from mobuild.report import inspection, messages, provenance
+from mobuild.report.artifacts import record_document
 from mobuild.store import Store
-from mobuild.store.finding import find
+from mobuild.store.finding import Subject, find
 from mobuild.verbs.session import wanted_format
 
 
 def inspect(settings: Sequence[Settings], name: str) -> int:
-    """Tell all that the cache and a sidecar know of the file or folder `name`.
+    """Tell all that the cache and a sidecar know of the file or folder `name`; `format=in-toto` attests it.
 
     Raises:
-        SourceError: nobody knows it.
+        SourceError: nobody knows it, or it is no artifact and cannot be attested.
     """
-    chosen = wanted_format("inspect", settings[0], ("text", "json"))
+    chosen = wanted_format("inspect", settings[0], ("text", "json", "in-toto"))
     store = Store.open(settings[0].cache)
     subject = find(store, Path(name).expanduser().absolute())
     if not subject.matches and subject.sidecar is None:
@@ -30,9 +34,30 @@ def inspect(settings: Sequence[Settings], name: str) -> int:
             f"{notes}no record of cache '{store.root}' has it, and no sidecar lies beside it;"
             " another cache: cache.dir=<folder>",
         )
-    told = inspection.document(store, subject)
-    if chosen == "json":
-        print(json.dumps(told, indent=2, ensure_ascii=False))
-    else:
-        print("\n".join(inspection.lines(told)))
+    if chosen == "text":
+        print("\n".join(inspection.lines(inspection.document(store, subject))))
+        return 0
+    told = inspection.document(store, subject) if chosen == "json" else _attested(subject)
+    print(json.dumps(told, indent=2, ensure_ascii=False))
     return 0
+
+
+def _attested(subject: Subject) -> dict[str, Any]:
+    """The in-toto statement of an artifact; the record is believed before a sidecar, which adds names."""
+    match, sidecar = inspection.told_by(subject), subject.sidecar or {}
+    if match and match.role != "artifact":
+        raise SourceError(
+            f"'{subject.path}': is {match.role!r} of an artifact, and statements are about artifacts as a whole",
+            "give the artifact's path",
+        )
+    for text in subject.notes:
+        messages.warning(text)
+    known = {**sidecar, **(record_document(match.record) if match else {})}
+    return provenance.statement(known, _file_name(subject, known), secret_values(os.environ))
+
+
+def _file_name(subject: Subject, known: dict[str, Any]) -> str:
+    """What the artifact is called: a sidecar is called after it, a record knows its kind alone."""
+    if subject.digest:
+        return subject.path.name
+    return subject.path.name.removesuffix(".json") if subject.sidecar else str(known["kind"])
