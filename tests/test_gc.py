@@ -185,6 +185,28 @@ def test_a_gc_that_died_after_the_records_leaves_strays_for_the_next(project: Pr
     assert project.built("target=end", recipe="small") == {"copy", "end"}
 
 
+FAILS = """\
+  text: {kind: source, uri: text.txt}
+  copy: {kind: command, cmd: "cp {in.text} {out}", in: {text: text}, out: .txt}
+  end: {kind: command, cmd: "sh -c 'cat {in.copy}; exit 1'", in: {copy: copy}, out: .txt}
+"""
+
+
+def test_a_failed_build_keeps_its_inputs_until_it_is_old(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, FAILS, {"text.txt": "one\n"})
+    project.mobuild("target=end", check=False)
+    release(project)
+    make_old(project, days=31)
+    (failed,) = project.cache.glob("local/*/failed/*/*")
+
+    assert len(gc(project)["removed"]) == 1
+    assert (failed / "in/copy.txt").read_text() == "one\n"
+
+    os.utime(failed, (0, 0))
+    assert gc(project)["leftovers"] == [str(failed)]
+    assert (failed.exists(), objects(project)) == (False, [])
+
+
 SLOW = """\
   first: {kind: command, cmd: "cp recipes/small.yaml {out}", out: .txt}
   slow:

@@ -57,6 +57,10 @@ class Failures:
         with suppress(OSError):
             self._clear(self._path(owner))
 
+    def kept(self) -> list[Path]:
+        """Every folder, and every link to one."""
+        return sorted(self._root.glob("*/*"))
+
     def _clear(self, path: Path) -> None:
         if path.is_symlink():
             path.unlink()

@@ -11,12 +11,13 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mobuild.fingerprint import Digest
 from mobuild.store import Store
 from mobuild.store.claims import Running, running
+from mobuild.store.failures import Failures
 from mobuild.store.record import Record
 from mobuild.store.refs import Refs
 from mobuild.store.uses import Uses
@@ -52,12 +53,14 @@ class Survey:
 
     entries: tuple[Entry, ...]
     objects: Mapping[Digest, int]  # digest → bytes
-    rubbish: tuple[Path, ...]  # staging of dead runs, old logs and damage, refs of projects that are gone
+    rubbish: tuple[Path, ...]  # staging of dead runs, old logs, damage and failures, refs of projects that are gone
+    linked: frozenset[Digest] = frozenset()  # objects that are inputs of failed builds which stay
 
     @property
     def strays(self) -> frozenset[Digest]:
-        """Objects that no record needs."""
-        return frozenset(self.objects.keys() - {digest for entry in self.entries for digest in entry.digests})
+        """Objects that nothing needs."""
+        needed = {digest for entry in self.entries for digest in entry.digests}
+        return frozenset(self.objects.keys() - needed - self.linked)
 
     def size_bytes(self, digests: frozenset[Digest]) -> int:
         return sum(self.objects.get(digest, 0) for digest in digests)
@@ -82,7 +85,7 @@ def survey(store: Store, limits: Limits) -> Survey:
         digests = store.objects.parts(record.artifact.digest) | ({record.log} if record.log else set())
         entries.append(Entry(found.name, found.path, record, used_ns, frozenset(digests), kept.get(found.name, "")))
     rubbish = tuple(_rubbish(store, limits.rubbish_seconds, runs[store.local]))
-    return Survey(tuple(entries), store.objects.sizes(), rubbish)
+    return Survey(tuple(entries), store.objects.sizes(), rubbish, frozenset(_linked(machines, rubbish)))
 
 
 def choose(found: Survey, limits: Limits, now_ns: int) -> tuple[Entry, ...]:
@@ -104,7 +107,7 @@ def choose(found: Survey, limits: Limits, now_ns: int) -> tuple[Entry, ...]:
 def without(found: Survey, chosen: Sequence[Entry]) -> Survey:
     """The survey as it is once the records `chosen` are gone; what they leave behind is among the strays."""
     names = {entry.name for entry in chosen}
-    return Survey(tuple(one for one in found.entries if one.name not in names), found.objects, found.rubbish)
+    return replace(found, entries=tuple(one for one in found.entries if one.name not in names))
 
 
 def remove(store: Store, chosen: Sequence[Entry], left: Survey) -> None:
@@ -147,9 +150,20 @@ def _rubbish(store: Store, seconds: float, runs: Running) -> Iterator[Path]:
     yield from _older(store.local / "quarantine", old_ns)
     yield from _older(store.local / "runs", min(old_ns, runs.since_ns or now_ns))
     yield from (path for path in store.records.damaged() if path.lstat().st_mtime_ns < old_ns)
+    yield from (path for path in store.failures.kept() if path.lstat().st_mtime_ns < old_ns)
     for noted in store.refs.all():
         if not noted.project.is_dir() and noted.path.stat().st_mtime_ns < old_ns:
             yield noted.path
+
+
+def _linked(machines: Sequence[Path], rubbish: Sequence[Path]) -> Iterator[Digest]:
+    """The inputs of the failed builds that stay, for `mobuild shell` runs them again."""
+    for machine in machines:
+        for folder in Failures(machine / "failed", machine / "staging").kept():
+            if folder in rubbish or folder.is_symlink():
+                continue
+            targets = (path.readlink() for path in folder.glob("in/*") if path.is_symlink())
+            yield from (Digest(target.parent.name + target.name) for target in targets)
 
 
 def _older(folder: Path, than_ns: int) -> list[Path]:
