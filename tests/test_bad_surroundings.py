@@ -376,11 +376,12 @@ UNBUILT = """\
 """
 
 
-def test_a_warning_of_a_rule_is_said_once_with_the_jobs_that_it_is_about(tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["build", "plan"])
+def test_a_warning_of_a_rule_is_said_once_with_the_jobs_that_it_is_about(tmp_path: Path, verb: str) -> None:
     project = recipe_project(tmp_path, UNBUILT)
 
-    some = project.mobuild("-m", "hardware=t4,cpu", "workspace=1GiB,2GiB", check=False)
-    every = project.mobuild("-m", "hardware=t4", "workspace=1GiB,2GiB", check=False)
+    some = project.mobuild(verb, "-m", "hardware=t4,cpu", "workspace=1GiB,2GiB", check=False)
+    every = project.mobuild(verb, "-m", "hardware=t4", "workspace=1GiB,2GiB", check=False)
 
     rule = "R13: TensorRT-RTX 1.7"
     (of_some,) = (line for line in some.err.splitlines() if rule in line)

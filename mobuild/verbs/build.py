@@ -7,6 +7,7 @@ from contextlib import nullcontext
 
 from mobuild import noop, witnesses
 from mobuild.building import Builder
+from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError
 from mobuild.executors.here import InProcess
 from mobuild.executors.local import LocalExecutor
@@ -17,7 +18,7 @@ from mobuild.report.artifacts import Placed
 from mobuild.results import Run
 from mobuild.scheduler import AtOnce, Scheduler
 from mobuild.store.failures import Owner
-from mobuild.verbs.session import Session, default_slots, findings, refuse
+from mobuild.verbs.session import Session, default_slots, findings, refuse, warn
 
 
 def build(jobs: Sequence[Job]) -> int:
@@ -80,27 +81,18 @@ def _judge(
     jobs: Sequence[Job], session: Session, on_error: Callable[[MobuildError], None]
 ) -> tuple[list[Job], list[MobuildError]]:
     """The jobs that may run; the others are reported and left."""
-    allowed: list[Job] = []
+    allowed: dict[int, tuple[Finding, ...]] = {}
     refused: list[MobuildError] = []
-    warned: dict[str, list[Job]] = {}
-    for job in jobs:
+    for number, job in enumerate(jobs):
         try:
             found = findings(job, session.keys)
             refuse(job, found)
+            allowed[number] = found
         except MobuildError as error:
             on_error(error)
             refused.append(error)
-            continue
-        for finding in found:
-            warned.setdefault(f"{finding.code}: {finding.message}", []).append(job)
-        allowed.append(job)
-    for text, concerned in warned.items():
-        messages.warning(text if len(concerned) == len(jobs) else f"{_names(concerned)}: {text}")
-    return allowed, refused
-
-
-def _names(jobs: Sequence[Job]) -> str:
-    return ", ".join(dict.fromkeys(f"{job.recipe}/{job.variant}" for job in jobs))
+    warn(jobs, allowed)
+    return [jobs[number] for number in allowed], refused
 
 
 def _notices(done: Run) -> list[str]:

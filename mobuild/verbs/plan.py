@@ -9,15 +9,17 @@ from mobuild.job import Job
 from mobuild.planner import Plan, Step
 from mobuild.report.explanation import misses, reasons
 from mobuild.report.terminal import label
-from mobuild.verbs.session import Session, findings, refuse, wanted_format
+from mobuild.verbs.session import Session, findings, refuse, wanted_format, warn
 
 
 def plan(jobs: Sequence[Job]) -> int:
     """Print the steps of all jobs with their states; 1 when one is blocked or misses its constraints."""
     chosen = wanted_format("plan", jobs[0].settings, ("text", "json"))
     session = Session.open(jobs)
-    for job in jobs:
-        refuse(job, findings(job, session.keys))
+    found = {number: findings(job, session.keys) for number, job in enumerate(jobs)}
+    for number, job in enumerate(jobs):
+        refuse(job, found[number])
+    warn(jobs, found)
     planned = session.plan(jobs)
     if chosen == "json":
         print(json.dumps(document(planned), indent=2, ensure_ascii=False))

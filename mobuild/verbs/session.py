@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mobuild.contract.findings import Finding
@@ -12,6 +12,7 @@ from mobuild.errors import ConfigError, Refused
 from mobuild.job import Job, Settings
 from mobuild.keys import Keys
 from mobuild.planner import Plan, Planner
+from mobuild.report import messages
 from mobuild.store import Store
 
 
@@ -74,6 +75,17 @@ def refuse(job: Job, found: Sequence[Finding]) -> None:
         text = "; ".join(f"{one.code}: {one.message}" for one in errors)
         hints = "\n".join(dict.fromkeys(one.hint for one in errors if one.hint))
         raise Refused(f"recipe {job.recipe!r}, hardware {job.hardware.name!r}: {text}", hints)
+
+
+def warn(jobs: Sequence[Job], found: Mapping[int, Sequence[Finding]]) -> None:
+    """Say each finding once, with the jobs that it is about when there are others; `found` goes by their numbers."""
+    concerned: dict[str, list[Job]] = {}
+    for number, findings in found.items():
+        for one in findings:
+            concerned.setdefault(f"{one.code}: {one.message}", []).append(jobs[number])
+    for text, some in concerned.items():
+        names = ", ".join(dict.fromkeys(f"{job.recipe}/{job.variant}" for job in some))
+        messages.warning(text if len(some) == len(jobs) else f"{names}: {text}")
 
 
 def default_slots() -> int:
