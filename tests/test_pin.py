@@ -41,7 +41,7 @@ def test_what_a_target_needs_stays_until_the_pin_is_let_go(project: Project) -> 
 
     assert said == "pinned release-1: small/cpu copy end\n"
     assert removed(project) == 0
-    project.mobuild("pin", "release-1", "pin.remove=true")
+    project.mobuild("pin", "release-1", "pin.remove=True")
     assert removed(project) == 2
 
 

@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import hydra
@@ -16,6 +15,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from mobuild.config.calls import Call
 from mobuild.config.compose import PRIMARY, compose_again, hydra_for, prepare
 from mobuild.config.jobs import make_job, make_settings, recipe_nodes
 from mobuild.config.overrides import Words, complete, stands_in
@@ -29,19 +29,6 @@ from mobuild.job import Job
 from mobuild.report import messages
 
 _RAISE = {"HYDRA_FULL_ERROR": "1"}  # lets Hydra raise what it would print, so that it can be said in our words
-
-
-@dataclass(frozen=True)
-class Call:
-    """A verb's function and the bare words that it takes after the jobs.
-
-    A function `of_the_cache` gets settings in place of jobs, so it needs no recipe.
-    """
-
-    verb: str
-    function: str
-    words: tuple[str, ...] = ()
-    of_the_cache: bool = False
 
 
 class Entry:

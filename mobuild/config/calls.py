@@ -1,0 +1,103 @@
+"""What the bare words of a command line ask for: a verb, and the word after it.
+
+The first bare word is the verb. A second one is a target, a name or a path, as the verb has it; everything else
+is an override.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mobuild.config.overrides import Words, value_of
+from mobuild.errors import ConfigError, did_you_mean
+
+VERBS = (
+    "build",
+    "plan",
+    "why",
+    "graph",
+    "list",
+    "init",
+    "path",
+    "log",
+    "shell",
+    "inspect",
+    "verify",
+    "pin",
+    "gc",
+    "lock",
+    "clean",
+)
+_OF_A_TARGET = ("path", "log", "shell")
+_OF_A_NAME = ("pin", "inspect")
+_OF_THE_CACHE = ("gc", "inspect", "verify_all", "list_pins", "unpin")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A verb's function and the bare words that it takes after the jobs.
+
+    A function `of_the_cache` gets settings in place of jobs, so it needs no recipe.
+    """
+
+    verb: str
+    function: str
+    words: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()  # what the bare words stand for
+
+    @property
+    def of_the_cache(self) -> bool:
+        return self.function in _OF_THE_CACHE
+
+
+def verb_of(bare: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The verb and the bare words after it.
+
+    Raises:
+        ConfigError: the first bare word is no verb.
+    """
+    if not bare:
+        return "build", ()
+    if bare[0] not in VERBS:
+        raise ConfigError(
+            f"there is no verb {bare[0]!r}.{did_you_mean(bare[0], VERBS)}",
+            f"Verbs: {', '.join(VERBS)}; mobuild --help\nOverrides have an '=': target={bare[0]}",
+        )
+    return bare[0], tuple(bare[1:])
+
+
+def call_for(verb: str, bare: tuple[str, ...], words: Words) -> Call:
+    """What to run for a verb with jobs or of the cache.
+
+    Raises:
+        ConfigError: a word too many or too few, two targets, or a sweep of a verb that looks at the cache alone.
+    """
+    if len(bare) > (1 if verb in _OF_A_TARGET + _OF_A_NAME else 0):
+        raise ConfigError(f"{verb}: what is {bare[-1]!r}?", f"overrides have an '=': target={bare[-1]}")
+    if verb == "inspect" and not bare:
+        raise ConfigError("inspect: expected one path", "mobuild inspect PATH tells what that file was made of")
+    if verb in _OF_A_TARGET:
+        call = Call(verb, verb, overrides=_target(verb, bare, words))
+    else:
+        call = Call(verb, _function(verb, bare, words), bare)
+    if call.of_the_cache and words.multirun:
+        raise ConfigError(f"{verb} -m: looks at one cache, so there is nothing to sweep over", "leave -m out")
+    return call
+
+
+def _target(verb: str, bare: tuple[str, ...], words: Words) -> tuple[str, ...]:
+    """`path engine` means `target=engine`."""
+    if bare and value_of(words.overrides, "target") is not None:
+        raise ConfigError(f"{verb} {bare[0]} beside target=…: which of them?", "drop one of them")
+    return tuple(f"target={word}" for word in bare)
+
+
+def _function(verb: str, bare: tuple[str, ...], words: Words) -> str:
+    if verb == "verify" and value_of(words.overrides, "target") is None:
+        return "verify_all"
+    if verb == "pin" and not bare:
+        return "list_pins"
+    if verb == "pin" and str(value_of(words.overrides, "pin.remove")).lower() == "true":
+        return "unpin"
+    return verb

@@ -1,0 +1,118 @@
+"""argv → verb.
+
+The first bare word is the verb; Hydra composes the rest, so that overrides, sweeps, `--cfg`, `--info`, `--help` and
+completion work for every verb. Hydra ends with status 1 for everything; the statuses 0, 1 and 2 are made here.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from mobuild.config.calls import VERBS, Call, call_for, verb_of
+from mobuild.config.overrides import Words, take_apart, value_of
+from mobuild.config.project import Project, find_project
+from mobuild.errors import ConfigError, MobuildError
+from mobuild.faults import unforeseen
+from mobuild.report import messages
+
+_HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
+
+
+def dispatch(argv: list[str]) -> int:
+    """Run one command line; 0 done, 1 failed, 2 not understood."""
+    project = None
+    try:
+        _check_here()
+        words = take_apart(argv)
+        verb, bare = verb_of(words.bare)
+        project = find_project(Path.cwd())
+        if any(flag.split("=")[0] in _HYDRA_FLAGS for flag in words.flags):
+            return _compose_and_run(Call(verb, verb), words, project)
+        if verb in ("init", "clean", "list"):
+            return _without_jobs(verb, bare, words, project)
+        return _compose_and_run(call_for(verb, bare, words), words, project)
+    except MobuildError as error:
+        messages.error(error)
+        return error.status
+    except Exception as fault:  # noqa: BLE001 - the last place where a traceback can become a sentence
+        messages.error(unforeseen(fault, f"mobuild {' '.join(argv)}", project.faults if project else None))
+        return 1
+
+
+def _without_jobs(verb: str, bare: tuple[str, ...], words: Words, project: Project) -> int:
+    if words.flags:
+        raise ConfigError(f"{verb}: what is {words.flags[0]!r}?", f"mobuild {verb} takes no flags")
+    if words.overrides and verb != "list":
+        raise ConfigError(f"{verb}: what is {words.overrides[0]!r}?", f"mobuild {verb} takes no overrides")
+    if verb == "init":
+        from mobuild.config.catalogue import INTERNAL
+        from mobuild.verbs.init import init
+
+        if len(bare) != 1:
+            raise ConfigError(
+                "init: expected one name", "mobuild init NAME writes recipes/NAME.yaml and recipes/NAME.py"
+            )
+        return init(project.root, bare[0], INTERNAL)
+    if bare:
+        raise ConfigError(f"{verb}: what is {bare[0]!r}?", f"mobuild {verb} takes no words")
+    if verb == "clean":
+        from mobuild.verbs.clean import clean
+
+        return clean(project.build)
+    return _list(words, project)
+
+
+def _list(words: Words, project: Project) -> int:
+    """The choices, and the targets of the recipe where one can be chosen and read."""
+    from mobuild.config.catalogue import catalogue
+    from mobuild.config.entry import compose_targets
+    from mobuild.verbs.list import Targets, list_all
+
+    targets, status = None, 0
+    try:
+        targets = Targets(*compose_targets(words, project))
+    except MobuildError as error:
+        if words.overrides:
+            messages.error(error)
+            status = error.status
+        else:  # no recipe was asked for, so what can be chosen is the whole answer
+            messages.note(f"no targets are shown: {error}")
+    list_all(catalogue(project), targets, value_of(words.overrides, "format") == "json")
+    return status
+
+
+def _compose_and_run(call: Call, words: Words, project: Project) -> int:
+    """Let Hydra compose and call the verb with all jobs at once."""
+    from mobuild.config.entry import Entry
+
+    if "COMP_LINE" in os.environ and words.asks_for_help and _complete(os.environ["COMP_LINE"], project):
+        return 0
+    for text in project.notes:
+        messages.note(text)
+    return Entry(call, project).run(replace(words, overrides=words.overrides + call.overrides))
+
+
+def _complete(line: str, project: Project) -> bool:
+    """Offer verbs and recipes, and leave the line for Hydra as it understands it; whether that was all."""
+    from mobuild.config.catalogue import catalogue
+    from mobuild.config.completion import line_for_hydra, recipes_for, verbs_for
+
+    recipes = recipes_for(line, catalogue(project)["recipe"])
+    for word in verbs_for(line, VERBS) if recipes is None else recipes:
+        print(word)
+    os.environ["COMP_LINE"] = line_for_hydra(line, project)
+    return recipes is not None
+
+
+def _check_here() -> None:
+    """Whatever comes asks for the current folder.
+
+    Raises:
+        ConfigError: it was removed meanwhile.
+    """
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise ConfigError("the current folder does not exist any more", "cd to the project") from error
