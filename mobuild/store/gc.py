@@ -85,7 +85,7 @@ def survey(store: Store, limits: Limits) -> Survey:
         digests = store.objects.parts(record.artifact.digest) | ({record.log} if record.log else set())
         entries.append(Entry(found.name, found.path, record, used_ns, frozenset(digests), kept.get(found.name, "")))
     rubbish = tuple(_rubbish(store, limits.rubbish_seconds, runs[store.local]))
-    return Survey(tuple(entries), store.objects.sizes(), rubbish, frozenset(_linked(machines, rubbish)))
+    return Survey(tuple(entries), store.objects.blobs.sizes(), rubbish, frozenset(_linked(machines, rubbish)))
 
 
 def choose(found: Survey, limits: Limits, now_ns: int) -> tuple[Entry, ...]:

@@ -39,7 +39,7 @@ class Verification:
 
     def everything(self) -> Iterator[Damage]:
         """Read every object, strays too."""
-        sizes = self.store.objects.sizes()
+        sizes = self.store.objects.blobs.sizes()
         needed: set[Digest] = set()
         for found in self.store.records.all():
             needed |= _digests(self.store, found.record) if found.record else set()
@@ -70,7 +70,7 @@ class Verification:
     def strays(self) -> dict[Digest, int]:
         """Objects that no record needs → their bytes."""
         needed = {each for one in self.store.records.all() if one.record for each in _digests(self.store, one.record)}
-        return {digest: size for digest, size in self.store.objects.sizes().items() if digest not in needed}
+        return {digest: size for digest, size in self.store.objects.blobs.sizes().items() if digest not in needed}
 
     def _broken(self, record: Record, part: str, digests: set[Digest]) -> Iterator[Damage]:
         for digest in sorted(digests):
@@ -87,7 +87,7 @@ class Verification:
             self.size_bytes += self.store.objects.path(digest).lstat().st_size
         except OSError:
             return "lost"
-        return "whole" if self.store.objects.verify(digest) else "damaged"
+        return "whole" if self.store.objects.blobs.verify(digest) else "damaged"
 
     def _set_aside(self, found: Found) -> None:
         if not self.store.writable:

@@ -1,0 +1,155 @@
+"""Blobs: single files under their digests, of which objects are made.
+
+Publishing ends with a rename, so a blob is whole or absent. It is trusted while its stat token is the one noted in
+the machine's part of the store; otherwise it is read again, and damage is moved aside and reported in a warning.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from mobuild.errors import StoreError
+from mobuild.fingerprint import Digest, Digester, digest_file
+from mobuild.store import reflink
+from mobuild.store.disk import explained, sync
+from mobuild.store.listing import MAGIC
+from mobuild.store.stat_cache import StatCache
+
+_CHUNK = 1 << 20
+_HEX = "[0-9a-f]"
+
+
+class Blobs:
+    """The files of one store. Safe for several threads and processes."""
+
+    def __init__(self, root: Path, local: Path, files: StatCache, warnings: list[str], writable: bool) -> None:
+        self._root, self._files, self._warnings, self._writable = root / "objects", files, warnings, writable
+        self._staging, self._quarantine = local / "staging", local / "quarantine"
+
+    def path(self, digest: Digest) -> Path:
+        """Where the object lies or would lie; tools may read it and never write it."""
+        return self._root / digest[:2] / digest[2:]
+
+    def publish(self, staged: Path) -> Digester:
+        """Take the content of a file into the store: moved from the staging folder, copied from elsewhere."""
+        with self.temporary() as temporary:
+            if self._may_move(staged):
+                staged.rename(temporary)
+                measured = _measure(temporary)
+            else:
+                measured = _copy_measured(staged, temporary)
+            self.place(temporary, measured)
+        return measured
+
+    @contextmanager
+    def temporary(self) -> Iterator[Path]:
+        """A name on the file system of the blobs, for content that is still to be placed."""
+        folder = Path(tempfile.mkdtemp(prefix="publish-", dir=self._staging))
+        try:
+            yield folder / "object"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def place(self, temporary: Path, measured: Digester) -> None:
+        """Put the measured file `temporary` where it belongs."""
+        if self.holds(measured.digest):
+            return
+        destination = self.path(measured.digest)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        temporary.chmod(0o444)
+        sync(temporary)
+        temporary.replace(destination)
+        sync(destination.parent)
+        self._files.note(destination, measured.digest, measured.sha256)
+
+    def holds(self, digest: Digest) -> bool:
+        """Whether the file is here and undamaged."""
+        path = self.path(digest)
+        try:
+            if stat.S_ISREG(path.lstat().st_mode) and self._files.known(path) == digest:
+                return True
+        except OSError:  # the next reading says what is the matter
+            pass
+        return self._is_whole(path, digest, self._files.digest)
+
+    def verify(self, digest: Digest) -> bool:
+        """As `holds`, but read again whatever its token says."""
+        return self._is_whole(self.path(digest), digest, digest_file)
+
+    def sizes(self) -> dict[Digest, int]:
+        """Every file of the store → its bytes."""
+        found = {}
+        for path in self._root.glob(f"{_HEX * 2}/{_HEX * 30}"):
+            try:
+                found[Digest(path.parent.name + path.name)] = path.lstat().st_size
+            except FileNotFoundError:
+                continue
+        return found
+
+    def warn(self, sentence: str) -> None:
+        """Have `sentence` shown once."""
+        if sentence not in self._warnings:
+            self._warnings.append(sentence)
+
+    def _may_move(self, staged: Path) -> bool:
+        # A second name of the file (a hard link of some tool) would let others write into the object.
+        is_ours = staged.resolve().is_relative_to(self._staging.resolve())
+        return is_ours and not staged.is_symlink() and staged.stat().st_nlink == 1
+
+    def _is_whole(self, path: Path, digest: Digest, read: Callable[[Path], Digest]) -> bool:
+        try:
+            before = path.lstat()
+            if not stat.S_ISREG(before.st_mode):  # a link leads out of the store, a pipe would block
+                self._set_aside(path, digest, before, "it is no file")
+                return False
+            found = read(path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self.warn(f"cache object '{path}' cannot be read ({error.strerror}); it is built again")
+            return False
+        if found == digest:
+            self._files.note(path, digest)
+            return True
+        self._set_aside(path, digest, before, "its content changed")
+        return False
+
+    def _set_aside(self, path: Path, digest: Digest, seen: os.stat_result, damage: str) -> None:
+        self.warn(f"cache object {digest} was damaged ({damage}); it is built again")
+        if not self._writable:
+            return
+        with explained(self._root.parent):
+            self._quarantine.mkdir(parents=True, exist_ok=True)
+            place = Path(tempfile.mkdtemp(prefix=f"{digest}-", dir=self._quarantine))
+            try:  # another process may have healed it meanwhile: then this is no longer what was read
+                if path.lstat().st_ino == seen.st_ino:
+                    path.rename(place / "object")
+            except FileNotFoundError:
+                return
+
+
+def _copy_measured(source: Path, destination: Path) -> Digester:
+    """Copy a file and measure what was copied, in one reading."""
+    if reflink.clone(source, destination):
+        return _measure(destination)
+    with open(destination, "wb") as write:
+        return _measure(source, write)
+
+
+def _measure(source: Path, copy: BinaryIO | None = None) -> Digester:
+    measured, buffer = Digester(), memoryview(bytearray(_CHUNK))
+    with open(source, "rb", buffering=0) as stream:
+        while count := stream.readinto(buffer):
+            if not measured.size_bytes and bytes(buffer[: len(MAGIC)]) == MAGIC:
+                raise StoreError(f"file '{source}': begins as a folder listing of mobuild, and cannot be kept")
+            measured.update(buffer[:count])
+            if copy:
+                copy.write(buffer[:count])
+    return measured
