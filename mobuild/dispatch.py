@@ -95,15 +95,16 @@ def _compose_and_run(call: Call, words: Words, project: Project) -> int:
 
 
 def _complete(line: str, project: Project) -> bool:
-    """Offer verbs and recipes, and leave the line for Hydra as it understands it; whether that was all."""
+    """Offer verbs, recipes and hardware, and leave the line for Hydra as it understands it; whether that was all."""
     from mobuild.config.catalogue import catalogue
-    from mobuild.config.completion import line_for_hydra, recipes_for, verbs_for
+    from mobuild.config.completion import choices_for, groups_for, line_for_hydra, verbs_for
 
-    recipes = recipes_for(line, catalogue(project)["recipe"])
-    for word in verbs_for(line, VERBS) if recipes is None else recipes:
+    choices = {group: names for group, names in catalogue(project).items() if group in ("recipe", "hardware")}
+    chosen = choices_for(line, choices)
+    for word in [*verbs_for(line, VERBS), *groups_for(line, ["hardware"])] if chosen is None else chosen:
         print(word)
     os.environ["COMP_LINE"] = line_for_hydra(line, project)
-    return recipes is not None
+    return chosen is not None
 
 
 def _check_here() -> None:
