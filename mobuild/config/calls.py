@@ -31,7 +31,8 @@ VERBS = (
 )
 _OF_A_TARGET = ("path", "log", "shell")
 _OF_A_NAME = ("pin", "inspect")
-_OF_THE_CACHE = ("gc", "inspect", "verify_all", "list_pins", "unpin")
+_OF_RUNS = ("why",)
+_OF_THE_CACHE = ("gc", "inspect", "verify_all", "list_pins", "unpin", "between")
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,13 @@ def call_for(verb: str, bare: tuple[str, ...], words: Words) -> Call:
     Raises:
         ConfigError: a word too many or too few, two targets, or a sweep of a verb that looks at the cache alone.
     """
-    if len(bare) > (1 if verb in _OF_A_TARGET + _OF_A_NAME else 0):
+    if len(bare) > (2 if verb in _OF_RUNS else 1 if verb in _OF_A_TARGET + _OF_A_NAME else 0):
         raise ConfigError(f"{verb}: what is {bare[-1]!r}?", f"overrides have an '=': target={bare[-1]}")
+    if verb in _OF_RUNS and len(bare) == 1:
+        raise ConfigError(
+            f"{verb} {bare[0]}: expected two runs, or none",
+            f"mobuild {verb} {bare[0]} latest; overrides have an '=': target={bare[0]}",
+        )
     if verb == "inspect" and not bare:
         raise ConfigError("inspect: expected one path", "mobuild inspect PATH tells what that file was made of")
     if verb in _OF_A_TARGET:
@@ -96,6 +102,8 @@ def _target(verb: str, bare: tuple[str, ...], words: Words) -> tuple[str, ...]:
 def _function(verb: str, bare: tuple[str, ...], words: Words) -> str:
     if verb == "verify" and value_of(words.overrides, "target") is None:
         return "verify_all"
+    if verb == "why" and bare:
+        return "between"
     if verb == "pin" and not bare:
         return "list_pins"
     if verb == "pin" and str(value_of(words.overrides, "pin.remove")).lower() == "true":

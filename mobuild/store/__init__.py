@@ -27,10 +27,11 @@ from mobuild.store.objects import Artifact, Objects
 from mobuild.store.pinned import Pins
 from mobuild.store.records import Condition, Record, Records
 from mobuild.store.refs import Ref, Refs
+from mobuild.store.runs import Member, Runs
 from mobuild.store.stat_cache import StatCache
 from mobuild.store.uses import Uses
 
-__all__ = ["Artifact", "Condition", "Objects", "Record", "Records", "Ref", "Refs", "StatCache", "Store"]
+__all__ = ["Artifact", "Condition", "Member", "Objects", "Record", "Records", "Ref", "Refs", "StatCache", "Store"]
 
 _FORMAT = 1
 # https://bford.info/cachedir: backup programs leave such folders out.
@@ -48,6 +49,7 @@ class Store:
     records: Records
     files: StatCache
     refs: Refs
+    runs: Runs
     uses: Uses
     claims: Claims
     rebuilds: Rebuilds
@@ -76,6 +78,7 @@ class Store:
             Records(root / "records", local / "staging", warnings, writable),
             files,
             Refs(local / "refs", warnings, writable),
+            Runs(local / "runs", warnings),
             Uses(local / "used", writable),
             Claims(local),
             Rebuilds(local / "rebuilds"),

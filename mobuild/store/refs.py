@@ -86,7 +86,7 @@ class Refs:
             "conditions": [dataclasses.asdict(one) for one in record.conditions],
         }
         try:
-            _replace(self._path(project, recipe, variant, node), canonical(document))
+            replace(self._path(project, recipe, variant, node), canonical(document))
         except OSError as error:
             sentence = f"cache '{self._root}': `why` will not know this run ({error.strerror or error})"
             if sentence not in self._warnings:
@@ -105,7 +105,12 @@ def _ref(document: Mapping[str, Any]) -> Ref:
     return Ref(fingerprint, tuple(Condition(**one) for one in document["conditions"]))
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes) -> None:
+    """Write a file in one move.
+
+    Raises:
+        OSError: the disk refuses; what was there before is still there.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent)
     try:

@@ -17,6 +17,7 @@ from mobuild.report import artifacts, messages, terminal
 from mobuild.report.artifacts import Placed
 from mobuild.results import Run
 from mobuild.scheduler import AtOnce, Scheduler
+from mobuild.store import Member
 from mobuild.store.failures import Owner
 from mobuild.verbs.session import Session, default_slots, findings, refuse, warn
 
@@ -47,7 +48,7 @@ def run(
         if plan.jobs[0].settings.debug:
             return _debug(session, plan, name, on_error), [], refused
         done = _schedule(session, plan, name)
-        _remember(session, done)
+        _remember(session, done, name)
         placed, misplaced = artifacts.materialise(done, session.store, name)
     for error in misplaced:
         on_error(error)
@@ -110,7 +111,7 @@ def _notices(done: Run) -> list[str]:
 def _schedule(session: Session, plan: Plan, name: str) -> Run:
     settings = plan.jobs[0].settings
     executor = LocalExecutor(session.store.local / "tools")
-    logs = session.store.local / "runs" / name
+    logs = session.store.runs.folder(name)
     store, planner, strict, seconds = session.store, session.planner, settings.strict, settings.timeout_seconds
     try:
         with terminal.live(plan) as watcher:
@@ -126,7 +127,7 @@ def _debug(session: Session, plan: Plan, name: str, on_error: Callable[[MobuildE
 
     Later steps of the run use what earlier ones made, but there is no record of it, and build/ is left alone.
     """
-    logs, watcher = session.store.local / "runs" / name, terminal.Lines(plan)
+    logs, watcher = session.store.runs.folder(name), terminal.Lines(plan)
     builder = Builder(session.store, session.planner, InProcess(), logs, False, None, watcher.waiting, records=False)
     scheduler = Scheduler(session.planner, builder, watcher, 1, plan.jobs[0].settings.keep_going, AtOnce())
     with session.store.claims.keeping():  # gc would take what no record needs
@@ -139,17 +140,20 @@ def _debug(session: Session, plan: Plan, name: str, on_error: Callable[[MobuildE
     return done
 
 
-def _remember(session: Session, done: Run) -> None:
+def _remember(session: Session, done: Run, run: str) -> None:
     """Note what each finished node was made of, for the next `why`, and its record as used; forget its failures."""
     store = session.store
     if not store.writable:
         return
     records = [result.record for result in done.results.values() if result.is_done and result.record]
     store.uses.note(store.records.name(record) for record in records)
+    members = []
     for number, job in enumerate(done.plan.jobs):
         for name in job.graph.nodes:
             result = done.of(number, name)
             if result.is_done and result.record:
+                members.append(Member.of(job.recipe, job.variant, name, result.record))
                 place = (job.settings.project, job.recipe, job.variant, name)
                 store.refs.put(*place, result.record)
                 store.failures.drop(Owner(*place))
+    store.runs.put(run, done.plan.jobs[0].settings.project, members)

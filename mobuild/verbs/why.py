@@ -10,7 +10,10 @@ from mobuild.planner import Plan, Step
 from mobuild.report.explanation import misses, reasons
 from mobuild.report.terminal import label
 from mobuild.verbs.against import against
+from mobuild.verbs.between import between
 from mobuild.verbs.session import Session, wanted_format
+
+__all__ = ["between", "why"]
 
 
 def why(jobs: Sequence[Job]) -> int:

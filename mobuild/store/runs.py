@@ -1,0 +1,101 @@
+"""Runs: which record each node of each finished command had, so that two of them can be compared.
+
+A run's folder also holds the logs of its nodes. Runs stay on the machine, because they name project folders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+from mobuild.errors import StoreError, did_you_mean
+from mobuild.fingerprint import Key, canonical
+from mobuild.store.record import Record, file_name
+from mobuild.store.records import Records
+from mobuild.store.refs import replace
+
+_SCHEMA = 1
+_FILE = "run.json"
+LATEST = "latest"
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Member:
+    """One finished node of a run: what it was called, and which record it had."""
+
+    recipe: str
+    variant: str
+    node: str
+    key: Key
+    record: str  # the record's file name
+
+    @staticmethod
+    def of(recipe: str, variant: str, node: str, record: Record) -> Member:
+        return Member(recipe, variant, node, record.key, file_name(record.conditions))
+
+
+class Runs:
+    """The runs of one store."""
+
+    def __init__(self, root: Path, warnings: list[str]) -> None:
+        self._root, self._warnings = root, warnings
+
+    def folder(self, name: str) -> Path:
+        """Where the logs of a run lie."""
+        return self._root / name
+
+    def put(self, name: str, project: Path, members: Sequence[Member]) -> None:
+        """Remember a run; a disk that refuses is a warning, for the build itself is done."""
+        document = {"schema": _SCHEMA, "project": str(project.resolve()), "members": [asdict(one) for one in members]}
+        try:
+            replace(self.folder(name) / _FILE, canonical(document))
+        except OSError as error:
+            self._warnings.append(f"run {name}: `why` cannot compare with it ({error.strerror or error})")
+
+    def get(self, name: str, project: Path) -> tuple[Member, ...]:
+        """The members of a run of `project`; `latest` is its last one.
+
+        Raises:
+            StoreError: it is not known.
+        """
+        of_project = ((each, found) for each in self._names() if (found := self._read(each, project)) is not None)
+        if name != LATEST:
+            found = self._read(name, project) if name in self._names() else None
+        else:
+            found = next((members for _, members in of_project), None)
+        if found is None:
+            known = [each for each, _ in islice(of_project, _SHOWN)]
+            hint = f"the last runs here: {', '.join(known)}" if known else "nothing was built here yet"
+            raise StoreError(f"run {name!r}: is not known.{did_you_mean(name, known)}", hint)
+        return found
+
+    def record(self, records: Records, member: Member) -> Record:
+        """What a member of a run was made of.
+
+        Raises:
+            StoreError: its record is not in the cache any more.
+        """
+        for found in records.find(member.key):
+            if file_name(found.conditions) == member.record:
+                return found
+        raise StoreError(
+            f"node {member.node!r} of {member.recipe}/{member.variant}: its record is not in the cache any more",
+            "gc keeps what a pin holds: mobuild pin NAME target=…",
+        )
+
+    def _names(self) -> list[str]:
+        """All runs, the last one first: names begin with the time."""
+        return sorted((path.parent.name for path in self._root.glob(f"*/{_FILE}")), reverse=True)
+
+    def _read(self, name: str, project: Path) -> tuple[Member, ...] | None:
+        """The members of a run; None for another project's and for what cannot be read."""
+        try:
+            document = json.loads((self.folder(name) / _FILE).read_bytes())
+            members = tuple(Member(**one) for one in document["members"])
+            return members if document["project"] == str(project.resolve()) else None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
