@@ -114,6 +114,8 @@ def check(constraints: Constraints, where: str) -> None:
             raise ConfigError(
                 f"{where}: unknown constraint {key!r}.{did_you_mean(key, known)}", f"Constraints: {', '.join(known)}"
             )
+        if value is None:  # lifts a constraint that the recipe sets
+            continue
         if key in RULES and key != "against" and (isinstance(value, bool) or not isinstance(value, (int, float))):
             raise ConfigError(f"{where}: constraints.{key}: expected a number, found {value!r}")
 

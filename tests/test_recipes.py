@@ -244,7 +244,7 @@ def similarities(folder: Path, texts: list[str]) -> np.ndarray:
 
 
 def cosine(folder: Path) -> float:
-    document = json.loads((folder / "validation.json").read_text())
+    document = json.loads((folder / "run.json").read_text())["nodes"]["validation"]["measurements"]
     return float(document["tensors"]["embedding"]["cosine_mean"])
 
 
@@ -283,9 +283,10 @@ def test_minilm_in_int8_passes_its_gate_and_fails_it_with_outputs_quantized(proj
         check=False,
     )
 
-    folders = sorted((path.parent for path in project.root.rglob("validation.json")), key=cosine)
+    folders = sorted((path.parent for path in project.root.rglob("run.json")), key=cosine)
     bad, good = folders
     assert done.status == 1
+    assert not (bad / "validation.json").exists()
     assert [verdict(folder) for folder in folders] == ["failed", "passed"]
     assert cosine(bad) < 0.85 and cosine(good) > 0.95
     assert re.findall("^error: .*$", done.err, re.MULTILINE) == [

@@ -79,7 +79,7 @@ def test_the_only_recipe_of_a_folder_is_the_default(installed: Environment, tmp_
     built = installed.mobuild(tmp_path, "target=engine", "nodes.onnx.exporter=torchscript")
 
     assert Path(built.out.strip()).parent.parent == tmp_path / "build/det"
-    assert tree(tmp_path) == {"recipes", "build", "cache"}
+    assert tree(tmp_path) == {"recipes", "build", "cache", ".gitignore"}
 
 
 def test_a_sweep_litters_nothing(installed: Environment, tmp_path: Path) -> None:
@@ -105,6 +105,13 @@ def training(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def stands_in(root: Path) -> str:
+    return (
+        f"note: there is no recipe in {root}, so this is about the shipped example 'crepe_tiny'; "
+        "mobuild init NAME starts your own\n"
+    )
+
+
 def test_a_foreign_hydra_project_is_left_alone_and_named(installed: Environment, training: Path) -> None:
     before = files_below(training / "conf")
 
@@ -114,6 +121,7 @@ def test_a_foreign_hydra_project_is_left_alone_and_named(installed: Environment,
         f"note: {training}/conf has no folder of mobuild's groups (node, hardware, backend, precision, shapes, "
         "toolchain, executor, project) and is left alone; "
         'to use it, write [tool.mobuild] conf = "conf" in pyproject.toml\n'
+        f"{stands_in(training)}"
     )
     assert planned.out.splitlines()[-1].split()[:3] == ["waiting", "crepe_tiny/cpu", "engine"]
     assert files_below(training / "conf") == before
@@ -131,7 +139,7 @@ def test_the_folder_that_a_foreign_project_names_is_used(installed: Environment,
 
     planned = installed.mobuild(training, "plan", "hardware=mine")
 
-    assert planned.err == ""
+    assert planned.err == stands_in(training)
     assert planned.out.splitlines()[-1].split()[:3] == ["waiting", "crepe_tiny/mine", "onnx"]
 
 
