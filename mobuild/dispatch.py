@@ -32,6 +32,8 @@ def dispatch(argv: list[str]) -> int:
             return _compose_and_run(Call(verb, verb), words, project)
         if verb in ("init", "clean", "list"):
             return _without_jobs(verb, bare, words, project)
+        if verb == "doctor":
+            return _doctor(bare, words, project)
         return _compose_and_run(call_for(verb, bare, words), words, project)
     except MobuildError as error:
         messages.error(error)
@@ -81,6 +83,21 @@ def _list(words: Words, project: Project) -> int:
             messages.note(f"no targets are shown: {error}")
     list_all(catalogue(project), targets, value_of(words.overrides, "format") == "json")
     return status
+
+
+def _doctor(bare: tuple[str, ...], words: Words, project: Project) -> int:
+    """Examine this machine; bare words are a message that was met, or a file."""
+    from mobuild.config.entry import compose_hardware
+    from mobuild.verbs.doctor import doctor
+
+    if words.flags:
+        raise ConfigError(f"doctor: what is {words.flags[0]!r}?", "mobuild doctor takes no flags")
+    # No key has a space in it, so this is a part of a message that holds a '='.
+    parts = [word for word in words.overrides if " " in word.partition("=")[0]]
+    words = replace(words, overrides=tuple(word for word in words.overrides if word not in parts))
+    hardware, form = compose_hardware(words, project)
+    is_asked = value_of(words.overrides, "hardware") is not None
+    return doctor(hardware if is_asked else None, form == "json", " ".join([*bare, *parts]))
 
 
 def _compose_and_run(call: Call, words: Words, project: Project) -> int:

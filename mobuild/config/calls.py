@@ -27,6 +27,7 @@ VERBS = (
     "pin",
     "gc",
     "lock",
+    "doctor",
     "clean",
 )
 _OF_A_TARGET = ("path", "log", "shell")

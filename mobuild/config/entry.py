@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mobuild.config.calls import Call
 from mobuild.config.compose import PRIMARY, compose_again, hydra_for, prepare
-from mobuild.config.jobs import make_job, make_settings, recipe_nodes
+from mobuild.config.jobs import hardware_of, make_job, make_settings, recipe_nodes
 from mobuild.config.overrides import Words, complete, stands_in
 from mobuild.config.project import Project
 from mobuild.config.recipes import EXAMPLE
@@ -25,6 +25,7 @@ from mobuild.config.refusals import explained
 from mobuild.config.settings import read_settings
 from mobuild.errors import ConfigError, MobuildError
 from mobuild.faults import unforeseen
+from mobuild.hardware import Hardware
 from mobuild.job import Job
 from mobuild.report import messages
 
@@ -137,6 +138,21 @@ def compose_targets(words: Words, project: Project) -> tuple[str, Mapping[str, s
         except Exception as error:
             raise explained(error, project) from error
         return nodes.recipe, nodes.kinds
+
+
+def compose_hardware(words: Words, project: Project) -> tuple[Hardware, str]:
+    """The hardware and the format that the words choose; no recipe is needed.
+
+    Raises:
+        ConfigError: they cannot be composed.
+    """
+    overrides = complete(words, project, needs_recipe=False)
+    with hydra_for(project):
+        try:
+            config = compose_again(overrides)
+            return hardware_of(config), read_settings(config, project).format
+        except Exception as error:
+            raise explained(error, project) from error
 
 
 def compose_job(overrides: Sequence[str], project: Project) -> Job:

@@ -68,6 +68,16 @@ def recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
     return RecipeNodes(app, choices.get("recipe", ""), _hardware(app, choices), project)
 
 
+def hardware_of(config: DictConfig) -> Hardware:
+    """The hardware that `config` (with its `hydra` node) chooses; no recipe is needed.
+
+    Raises:
+        ConfigError: its file cannot be understood.
+    """
+    choices = _choices(config)
+    return _hardware(_application(config, config.hydra.overrides.task), choices)
+
+
 def _choices(config: DictConfig) -> Mapping[str, str]:
     return {str(key): str(value) for key, value in config.hydra.runtime.choices.items()}
 
