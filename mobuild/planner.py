@@ -72,7 +72,12 @@ class Step:
     record: Record | None = None
     source: sources.SourceContent | None = None  # a file of the user's, used in place
     error: MobuildError | None = None
-    expected_seconds: float | None = None
+    past: Record | None = None  # of the last build, where this one is not done
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """What the last build took."""
+        return self.past.seconds if self.past else None
 
 
 @dataclass(frozen=True)
@@ -216,9 +221,7 @@ class Planner:
 
     def _waiting(self, step: Step, unknown: Sequence[Step]) -> Step:
         names = ", ".join(f"'{one.spec.name}'" for one in unknown)
-        return dataclasses.replace(
-            step, state="waiting", reasons=(f"waits for {names}",), expected_seconds=self._expected(step)
-        )
+        return dataclasses.replace(step, state="waiting", reasons=(f"waits for {names}",), past=self._past(step))
 
     def _with_hit(self, step: Step, inputs: Mapping[str, str]) -> Step:
         """Fresh when one of the ways has been done already, else stale with the reasons."""
@@ -241,7 +244,7 @@ class Planner:
             fingerprint=fingerprint,
             reasons=_reasons(missed, changes, last),
             changes=changes,
-            expected_seconds=self._expected(step),
+            past=self._past(step),
         )
 
     def _refuse_undeclared(self, step: Step, record: Record) -> None:
@@ -273,11 +276,11 @@ class Planner:
                 return found
         return None
 
-    def _expected(self, step: Step) -> float | None:
-        """Seconds that the last build of this node took."""
-        old = self.last(step)
-        found = self.store.records.find(old.fingerprint.key) if old else ()
-        return found[0].seconds if found else None
+    def _past(self, step: Step) -> Record | None:
+        """The record of the last build of this node."""
+        last = self.last(step)
+        found = self.store.records.find(last.fingerprint.key) if last else ()
+        return found[0] if found else None
 
 
 def _gates_above(name: str, job: Job) -> dict[str, float]:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from mobuild.job import Job
 from mobuild.planner import Plan, Step
+from mobuild.report import messages
 from mobuild.report.explanation import misses, reasons
+from mobuild.report.needs import needs, sentence, shortages
 from mobuild.report.terminal import label
 from mobuild.verbs.session import Session, findings, refuse, wanted_format, warn
 
@@ -45,16 +47,7 @@ def document(planned: Plan) -> dict[str, object]:
         }
         for step in planned.steps.values()
     ]
-    return {"schema": 1, "steps": steps, "expected_seconds": expected_seconds(planned)}
-
-
-def expected_seconds(planned: Plan) -> float:
-    """Seconds of past runs along the longest path of steps that may run; 0 when none was timed."""
-    ends: dict[str, float] = {}
-    for identity, step in planned.steps.items():
-        own = step.expected_seconds or 0.0 if step.state != "fresh" else 0.0
-        ends[identity] = own + max((ends[edge.identity] for edge in step.needs.values()), default=0.0)
-    return round(max(ends.values(), default=0.0), 3)
+    return {"schema": 1, "steps": steps, "expected": needs(planned).document()}
 
 
 def _print(planned: Plan) -> None:
@@ -62,9 +55,11 @@ def _print(planned: Plan) -> None:
     width = max(len(name) for _, name, _ in rows)
     for state, name, why in rows:
         print(f"{state:8} {name:{width}}  {why}".rstrip())
-    seconds = expected_seconds(planned)
-    if seconds:
-        print(f"expected: {seconds:.1f} s on the longest path, from past runs")
+    expected = needs(planned)
+    if text := sentence(expected):
+        print(text)
+    for shortage in shortages(expected, planned.jobs[0].settings.cache):
+        messages.warning(shortage)
 
 
 def _why(planned: Plan, step: Step) -> str:

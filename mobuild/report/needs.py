@@ -1,0 +1,92 @@
+"""What a plan will take: seconds, disk, memory, from past builds, and from the size of the weights without any."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from mobuild.executors.memory import memory
+from mobuild.planner import Plan, Step
+from mobuild.units import about
+
+_MIB = 1 << 20
+_COPIES = 3  # of the weights in memory, in a step of which nothing is known: read, changed, written
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the steps that may run are expected to take."""
+
+    seconds: float  # along the longest path
+    disk_bytes: int  # of the artifacts, in the cache
+    memory_bytes: int  # of the largest step
+    unknown: tuple[str, ...]  # steps that were never built here: the sizes are guesses from their inputs
+
+    def document(self) -> dict[str, object]:
+        return {
+            "seconds": self.seconds,
+            "disk_bytes": self.disk_bytes,
+            "memory_bytes": self.memory_bytes,
+            "guessed": list(self.unknown),
+        }
+
+
+def needs(planned: Plan) -> Needs:
+    """What is expected of all steps that are not fresh."""
+    seconds: dict[str, float] = {}
+    weights: dict[str, int] = {}
+    disk = peak = 0
+    unknown: list[str] = []
+    for identity, step in planned.steps.items():
+        above = [edge.identity for edge in step.needs.values()]
+        weights[identity] = max([_size_bytes(step), *(weights[one] for one in above)])
+        will_run = step.state in ("stale", "waiting")
+        own = (step.expected_seconds or 0.0) if will_run else 0.0
+        seconds[identity] = own + max((seconds[one] for one in above), default=0.0)
+        if not will_run:
+            continue
+        if step.past:
+            disk += step.past.artifact.size_bytes
+            peak = max(peak, round(step.past.peak_rss_mib * _MIB))
+        elif weights[identity]:
+            unknown.append(step.spec.name)
+            disk += weights[identity]
+            peak = max(peak, _COPIES * weights[identity])
+    return Needs(round(max(seconds.values(), default=0.0), 3), disk, peak, tuple(dict.fromkeys(unknown)))
+
+
+def sentence(found: Needs) -> str:
+    """`found` for people; empty when nothing worth a line is known."""
+    parts = [f"{found.seconds:.1f} s on the longest path"] if found.seconds else []
+    parts += [f"{about(found.disk_bytes)} of disk"] if found.disk_bytes >= _MIB else []
+    parts += [f"{about(found.memory_bytes)} of memory at the peak"] if found.memory_bytes >= _MIB else []
+    if not parts:
+        return ""
+    guess = f"; of {', '.join(found.unknown)}, never built, guessed from the weights" if found.unknown else ""
+    return f"expected: {', '.join(parts)}, from past runs{guess}"
+
+
+def shortages(found: Needs, cache: Path) -> list[str]:
+    """What there is too little of here."""
+    told = []
+    free = shutil.disk_usage(cache).free
+    if found.disk_bytes > free:
+        told.append(f"about {about(found.disk_bytes)} of disk are needed, {about(free)} are free in cache '{cache}'")
+    usable = _usable_bytes()
+    if found.memory_bytes > usable:
+        told.append(f"about {about(found.memory_bytes)} of memory are needed, {about(usable)} may be used here")
+    return told
+
+
+def _usable_bytes() -> int:
+    limit_mib = memory().limit_mib
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return whole if limit_mib is None else min(whole, limit_mib * _MIB)
+
+
+def _size_bytes(step: Step) -> int:
+    if step.source:
+        return step.source.size_bytes
+    return step.record.artifact.size_bytes if step.record else 0
