@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from omegaconf import DictConfig, OmegaConf
 
 from mobuild.config.project import Project
-from mobuild.config.reading import conf_file, conf_names
-from mobuild.config.recipes import read_yaml
+from mobuild.config.reading import conf_defaults, conf_names
 from mobuild.config.settings import builders
 from mobuild.contract.rules import Request, check
 from mobuild.errors import ConfigError, Refused, did_you_mean
@@ -31,11 +30,11 @@ def chosen_backend(scope: DictConfig, project: Project, hardware: Hardware) -> D
     name = str(chosen.get("name", "auto"))
     if name == "auto":
         name = choose_backend(hardware, builders(scope))
-    file = conf_file(project, "backend", name)
-    if file is None:
+    defaults = conf_defaults(project, "backend", name)
+    if defaults is None:
         known = conf_names(project, "backend")
         raise ConfigError(f"there is no backend {name!r}.{did_you_mean(name, known)}", f"Backends: {', '.join(known)}")
-    merged = OmegaConf.merge({REST: "fp32"}, read_yaml(file), own)
+    merged = OmegaConf.merge({REST: "fp32"}, defaults, own)
     assert isinstance(merged, DictConfig)
     return merged
 

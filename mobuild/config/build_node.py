@@ -7,6 +7,7 @@ schema in Hydra.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -83,6 +84,7 @@ def _target(fields: Mapping[str, Any], where: str) -> Any:
     return cls
 
 
+@functools.cache
 def _hints(cls: type) -> Mapping[str, Any]:
     return typing.get_type_hints(cls)
 

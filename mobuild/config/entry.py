@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mobuild.config.calls import Call
 from mobuild.config.compose import PRIMARY, compose_again, hydra_for, prepare
-from mobuild.config.jobs import hardware_of, make_job, make_settings, recipe_nodes
+from mobuild.config.jobs import Jobs, hardware_of, recipe_nodes
 from mobuild.config.overrides import Words, complete, stands_in
 from mobuild.config.project import Project
 from mobuild.config.recipes import EXAMPLE
@@ -65,13 +65,14 @@ class Entry:
 
     def run_all(self, compositions: Sequence[Callable[[], DictConfig]]) -> None:
         """Make every job that can be made and run the verb over them; errors become the status."""
-        make: Callable[[DictConfig, Project], Any] = make_settings if self.call.of_the_cache else make_job
+        shared = Jobs(self.project)
+        make: Callable[[DictConfig], Any] = shared.settings if self.call.of_the_cache else shared.make
         self._restore_environment()
         self.status = 0
         jobs: list[Any] = []
         for compose in compositions:
             try:
-                jobs.append(make(compose(), self.project))
+                jobs.append(make(compose()))
             except Exception as error:  # noqa: BLE001 - one job's fault must not take the others along
                 self.status = max(self.status, self._reported(error))
         if not jobs:
@@ -150,7 +151,8 @@ def compose_hardware(words: Words, project: Project) -> tuple[Hardware, str]:
     with hydra_for(project):
         try:
             config = compose_again(overrides)
-            return hardware_of(config), read_settings(config, project).format
+            hardware = hardware_of(config)  # which takes the node `hydra` out of it
+            return hardware, read_settings(config, project).format
         except Exception as error:
             raise explained(error, project) from error
 
@@ -162,7 +164,7 @@ def compose_job(overrides: Sequence[str], project: Project) -> Job:
         ConfigError: the overrides cannot be composed.
     """
     try:
-        return make_job(compose_again(overrides), project)
+        return Jobs(project).make(compose_again(overrides))
     except (HydraException, OmegaConfBaseException) as error:
         raise explained(error, project) from error
 

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from mobuild import device, gates
 from mobuild.config.build_node import construct
+from mobuild.config.compose import compose_again
 from mobuild.config.project import Project
 from mobuild.config.reading import DEVICE, asked_device, plain, variables_read
 from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_CHOICE
 from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
-from mobuild.config.variant import variant_name
+from mobuild.config.variant import Point, variant_name
 from mobuild.errors import ConfigError
 from mobuild.graph import build_graph
 from mobuild.hardware import Hardware
@@ -23,48 +24,65 @@ from mobuild.job import Job, Settings
 from mobuild.profiles import check_shapes
 
 
-def make_job(config: DictConfig, project: Project) -> Job:
-    """The job that `config` (with its `hydra` node) describes.
+class Jobs:
+    """Makes the jobs of one command; what they share is read and composed once."""
 
-    Raises:
-        ConfigError, GraphError: the request cannot be understood; names recipe, node and key.
-    """
-    overrides = tuple(config.hydra.overrides.task)
-    app = _application(config, overrides)
-    settings = read_settings(app, project)
-    nodes = recipe_nodes(config, project)
-    refuse_unknown_keys(app, project, f"recipe {nodes.recipe!r}")
-    graph = build_graph(nodes, targets(nodes.app))
-    _check_shapes(app, nodes.recipe)
-    job = Job(
-        recipe=nodes.recipe,
-        variant=variant_name(config, overrides, lambda other: recipe_nodes(other, project)),
-        root=nodes.root,
-        graph=graph,
-        hardware=nodes.hardware,
-        constraints=_constraints(app, nodes.recipe),
-        lock=nodes.lock,
-        overrides=overrides,
-        settings=settings,
-    )
-    # Interpolations are resolved where a node is made, so only now is it known what the environment decided.
-    return replace(job, settings=replace(settings, variables=variables_read(), asked_device=asked_device()))
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._points: dict[tuple[str, ...], Point] = {}
 
+    def make(self, config: DictConfig) -> Job:
+        """The job that `config` (with its `hydra` node) describes; takes `config` apart.
 
-def make_settings(config: DictConfig, project: Project) -> Settings:
-    """What a verb of the cache needs of `config`: no recipe, no nodes.
+        Raises:
+            ConfigError, GraphError: the request cannot be understood; names recipe, node and key.
+        """
+        overrides, choices, app = _parts(config)
+        settings = read_settings(app, self.project)
+        nodes = _nodes(app, choices, self.project)
+        refuse_unknown_keys(app, self.project, f"recipe {nodes.recipe!r}")
+        graph = build_graph(nodes, targets(nodes.app))
+        _check_shapes(app, nodes.recipe)
+        job = Job(
+            recipe=nodes.recipe,
+            variant=variant_name(Point(app, choices, lambda: nodes), overrides, self._point),
+            root=nodes.root,
+            graph=graph,
+            hardware=nodes.hardware,
+            constraints=_constraints(app, nodes.recipe),
+            lock=nodes.lock,
+            overrides=overrides,
+            settings=settings,
+        )
+        # Interpolations are resolved where a node is made, so only now is it known what the environment decided.
+        return replace(job, settings=replace(settings, variables=variables_read(), asked_device=asked_device()))
 
-    Raises:
-        ConfigError: the request cannot be understood.
-    """
-    app = _application(config, tuple(config.hydra.overrides.task))
-    refuse_unknown_keys(app, project, "configuration")
-    return read_settings(app, project)
+    def settings(self, config: DictConfig) -> Settings:
+        """What a verb of the cache needs of `config`: no recipe, no nodes.
+
+        Raises:
+            ConfigError: the request cannot be understood.
+        """
+        _, _, app = _parts(config)
+        refuse_unknown_keys(app, self.project, "configuration")
+        return read_settings(app, self.project)
+
+    def _point(self, overrides: Sequence[str]) -> Point:
+        """What other overrides would compose."""
+        key = tuple(overrides)
+        if key not in self._points:
+            _, choices, app = _parts(compose_again(overrides))
+            self._points[key] = Point(app, choices, lambda: _nodes(app, choices, self.project))
+        return self._points[key]
 
 
 def recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
-    """The nodes of the recipe that `config` (with its `hydra` node) chooses."""
-    app, choices = _application(config, config.hydra.overrides.task), _choices(config)
+    """The nodes of the recipe that `config` (with its `hydra` node) chooses; takes `config` apart."""
+    _, choices, app = _parts(config)
+    return _nodes(app, choices, project)
+
+
+def _nodes(app: DictConfig, choices: Mapping[str, str], project: Project) -> RecipeNodes:
     return RecipeNodes(app, choices.get("recipe", ""), _hardware(app, choices), project)
 
 
@@ -74,19 +92,19 @@ def hardware_of(config: DictConfig) -> Hardware:
     Raises:
         ConfigError: its file cannot be understood.
     """
-    choices = _choices(config)
-    return _hardware(_application(config, config.hydra.overrides.task), choices)
+    _, choices, app = _parts(config)
+    return _hardware(app, choices)
 
 
-def _choices(config: DictConfig) -> Mapping[str, str]:
-    return {str(key): str(value) for key, value in config.hydra.runtime.choices.items()}
-
-
-def _application(config: DictConfig, overrides: Sequence[str]) -> DictConfig:
-    """The config without its `hydra` node, with a chosen shapes file in place."""
-    app = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    _choose_shapes(app, overrides)
-    return app
+def _parts(config: DictConfig) -> tuple[tuple[str, ...], Mapping[str, str], DictConfig]:
+    """The overrides, the choice of each group, and `config` without its `hydra` node, with a chosen shapes file in
+    place."""
+    with open_dict(config):
+        hydra = config.pop("hydra")
+    OmegaConf.set_struct(config, None)
+    overrides = tuple(hydra.overrides.task)
+    _choose_shapes(config, overrides)
+    return overrides, {str(key): str(value) for key, value in hydra.runtime.choices.items()}, config
 
 
 def _choose_shapes(app: DictConfig, overrides: Sequence[str]) -> None:

@@ -6,12 +6,13 @@ it is the current folder. `cache/` and `build/` lie there.
 
 from __future__ import annotations
 
+import functools
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mobuild import faults
 from mobuild.errors import ConfigError, did_you_mean
@@ -20,6 +21,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 _SETTINGS = ("recipe", "conf")  # keys of [tool.mobuild]
 _LISTED = ", ".join(_SETTINGS)
 GROUPS = ("node", "hardware", "backend", "precision", "shapes", "toolchain", "executor", "project")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Project:
     recipes: Path | None
     settings: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # what `once` remembers
 
     @property
     def build(self) -> Path:
@@ -45,6 +50,23 @@ class Project:
         """`cache.dir`, else $MOBUILD_CACHE, else cache/ in the project; relative paths start at the root."""
         chosen = configured or os.environ.get("MOBUILD_CACHE") or "cache"
         return self.root / Path(chosen).expanduser()
+
+
+def once(read: Callable[Concatenate[Project, P], T]) -> Callable[Concatenate[Project, P], T]:
+    """Let a function of a project answer each question once, for one command sees one state of its files.
+
+    Callers share the answer, and leave it as it is.
+    """
+
+    @functools.wraps(read)
+    def answer(project: Project, /, *question: P.args, **named: P.kwargs) -> T:
+        key = (read, question, *named.items())
+        if key not in project.known:
+            project.known[key] = read(project, *question, **named)
+        answered: T = project.known[key]
+        return answered
+
+    return answer
 
 
 def shipped(folder: str) -> Path:
@@ -118,6 +140,7 @@ def _conf(root: Path, settings: Mapping[str, str]) -> tuple[Path | None, tuple[s
     )
 
 
+@once
 def witnesses(project: Project) -> frozenset[str]:
     """Every file and folder that says what the configuration is, and those that would if they were there."""
     folders = [shipped("conf"), shipped("recipes"), project.root / "conf", project.root / "recipes"]

@@ -5,23 +5,37 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers.oc import env
 
 from mobuild import device
-from mobuild.config.project import Project, shipped
+from mobuild.config.project import Project, once, shipped
+from mobuild.config.recipes import read_yaml
 from mobuild.errors import ConfigError
 
 NODE = "_node_"  # where a node lies while its interpolations are resolved
 
 
+@once
 def conf_file(project: Project, group: str, name: str) -> Path | None:
     folders = [project.conf, shipped("conf")]
     found = (folder / group / f"{name}.yaml" for folder in folders if folder)
     return next((path for path in found if path.is_file()), None)
 
 
+@once
+def conf_defaults(project: Project, group: str, name: str) -> DictConfig | ListConfig | None:
+    """What the file of `name` says; None without one. Shared: merge from it, and never into it.
+
+    Raises:
+        ConfigError: it cannot be read as YAML.
+    """
+    file = conf_file(project, group, name)
+    return None if file is None else read_yaml(file)
+
+
+@once
 def conf_names(project: Project, group: str) -> list[str]:
     folders = [folder / group for folder in (project.conf, shipped("conf")) if folder]
     return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from mobuild import pins
@@ -22,8 +22,8 @@ from mobuild.config.backend import REST, chosen_backend
 from mobuild.config.build_node import construct, texts
 from mobuild.config.overrides import ONNX_RECIPE
 from mobuild.config.project import Project
-from mobuild.config.reading import NODE, conf_file, conf_names, plain
-from mobuild.config.recipes import read_yaml, recipe_file
+from mobuild.config.reading import NODE, conf_defaults, conf_file, conf_names, plain
+from mobuild.config.recipes import recipe_file
 from mobuild.config.settings import seconds
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.graph import NodeSpec
@@ -52,12 +52,14 @@ class RecipeNodes:
             self.recipe, self.root, self.folder = choice, file.parent.parent, file.parent
             self.lock = file.with_suffix(".lock")
         self._scopes: dict[str, DictConfig] = {}
+        self._placed: dict[tuple[str, bool], DictConfig] = {}
         self._entries: dict[str, tuple[str, DictConfig]] = {}
         self._specs: dict[str, NodeSpec] = {}
         self._said_by = {"onnx": "model=…"} if choice == ONNX_RECIPE else {}
         if not isinstance(app.nodes, DictConfig):
             raise ConfigError(f"recipe {self.recipe!r}: nodes is no mapping", "write nodes: {name: {kind: …}}")
         self._collect("", app.nodes)
+        self.declared = tuple(self._entries)  # by the recipe; making nodes adds the files that their fields name
 
     @property
     def names(self) -> Sequence[str]:
@@ -132,13 +134,6 @@ class RecipeNodes:
                 scope[key] = chain[key]
         return scope
 
-    def _neighbours(self, chain: str) -> DictConfig:
-        """The nodes that a node of `chain` can name: those at the top, and its own chain's over them."""
-        top = self.app.nodes
-        merged = OmegaConf.merge(top, top[chain]) if chain else top
-        assert isinstance(merged, DictConfig)
-        return merged
-
     def spec(self, name: str) -> NodeSpec:
         if name not in self._specs:
             self._specs[name] = self._make_spec(name)
@@ -148,11 +143,9 @@ class RecipeNodes:
         chain, entry = self._entries[name]
         where = f"recipe {self.recipe!r}, node {name!r}"
         merged = self._with_defaults(entry, where)
-        scope = self._scopes[chain].copy()
-        if "backend" in OmegaConf.to_yaml(merged):
-            scope.backend = chosen_backend(scope, self.project, self.hardware)
-        scope.chain = self._neighbours(chain)
-        scope[NODE] = merged
+        scope = self._place(chain, reads_backend="backend" in str(OmegaConf.to_container(merged)))
+        with flag_override(scope, "no_deepcopy_set_nodes", True):
+            scope[NODE] = merged
         fields = plain(scope, NODE, where)
         placing = {key: fields.pop(key) for key in _PLACING if key in fields}
         if isinstance(fields.get("backend"), dict):
@@ -171,6 +164,19 @@ class RecipeNodes:
             env=_env(placing.get("env"), node, where),
             said_by=self._said_by.get(name, f"nodes.{name}.uri in the recipe"),
         )
+
+    def _place(self, chain: str, reads_backend: bool) -> DictConfig:
+        """Where the nodes of `chain` are resolved, one after the other; with a backend only for those that read it,
+        since having none is an error."""
+        key = chain, reads_backend
+        if key not in self._placed:
+            place = self._scopes[chain].copy()
+            if reads_backend:
+                place.backend = chosen_backend(place, self.project, self.hardware)
+            with flag_override(place, "no_deepcopy_set_nodes", True):
+                place.chain = _neighbours(place.nodes, chain)
+            self._placed[key] = place
+        return self._placed[key]
 
     def _needs(self, name: str, placing: Mapping[str, Any], node: Any) -> dict[str, str]:
         """Role → node; `in` is another word for `needs`, and null takes a default away.
@@ -194,11 +200,11 @@ class RecipeNodes:
     def _with_defaults(self, entry: DictConfig, where: str) -> DictConfig:
         kind = entry.get("kind")
         if kind is None and entry.get("_target_"):
-            return entry
+            return entry.copy()
         if kind is None:
             raise ConfigError(f"{where}: has no kind", f"Kinds: {', '.join(self._kinds())}")
-        file = conf_file(self.project, "node", str(kind))
-        if file is None:
+        defaults = conf_defaults(self.project, "node", str(kind))
+        if defaults is None:
             known = self._kinds()
             raise ConfigError(
                 f"{where}: there is no kind {kind!r}.{did_you_mean(str(kind), known)}", f"Kinds: {', '.join(known)}"
@@ -206,9 +212,10 @@ class RecipeNodes:
         if isinstance(entry.get("needs"), ListConfig):
             _roles({"needs": list(entry.needs)}, "needs", where)
         try:
-            merged = OmegaConf.merge(read_yaml(file), entry)
+            merged = OmegaConf.merge(defaults, entry)
         except OmegaConfBaseException as error:
             text = str(error).partition("\n")[0]
+            file = conf_file(self.project, "node", str(kind))
             raise ConfigError(f"{where}: does not fit the defaults of kind {kind!r}: {text}", str(file)) from error
         assert isinstance(merged, DictConfig)
         if "needs" in entry and not entry.needs:
@@ -232,6 +239,13 @@ class RecipeNodes:
 
 def _has_kind(entry: Any) -> bool:
     return isinstance(entry, DictConfig) and ("kind" in entry or "_target_" in entry)
+
+
+def _neighbours(top: DictConfig, chain: str) -> DictConfig:
+    """The nodes that a node of `chain` can name: those at the top, and its own chain's over them."""
+    merged = OmegaConf.merge(top, top[chain]) if chain else top
+    assert isinstance(merged, DictConfig)
+    return merged
 
 
 def _serving(toolchain: DictConfig, kind: str) -> Any:

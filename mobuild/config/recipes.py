@@ -16,7 +16,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from mobuild.config.project import Project, shipped
+from mobuild.config.project import Project, once, shipped
 from mobuild.errors import ConfigError
 
 EXAMPLE = "crepe_tiny"  # the shipped recipe that stands in where there is none
@@ -50,6 +50,7 @@ def recipe_folders(project: Project) -> list[Path]:
     return list(dict.fromkeys([shipped("recipes"), *own]))
 
 
+@once
 def recipe_file(project: Project, name: str) -> Path | None:
     """The file that recipe `name` comes from."""
     found = [folder / f"{name}.yaml" for folder in recipe_folders(project)]

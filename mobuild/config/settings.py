@@ -7,13 +7,13 @@ silence builds the wrong thing. Keys of the user's own are fine as long as somet
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from mobuild.config.project import GROUPS, Project, shipped, witnesses
+from mobuild.config.project import GROUPS, Project, once, shipped, witnesses
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, read_yaml
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.job import Settings, Upkeep
@@ -100,7 +100,7 @@ def refuse_unknown_keys(app: DictConfig, project: Project, where: str) -> None:
     unknown = [str(key) for key in app if str(key) not in known | {SHAPES_CHOICE, SHAPES_GROUP}]
     if not unknown:
         return
-    texts = [OmegaConf.to_yaml(app), *_own_files(project)]
+    texts = [str(OmegaConf.to_container(app)), *_own_files(project)]
     for key in unknown:
         if not any(re.search(r"\$\{" + re.escape(key) + r"\b", text) for text in texts):
             raise ConfigError(
@@ -109,17 +109,19 @@ def refuse_unknown_keys(app: DictConfig, project: Project, where: str) -> None:
             )
 
 
-def known_keys() -> set[str]:
-    """What may stand at the top of a config."""
+@functools.cache
+def known_keys() -> frozenset[str]:
+    """What may stand at the top of a config, by the shipped files."""
     primary = read_yaml(shipped("conf") / "mobuild.yaml")
     assert isinstance(primary, DictConfig)
     own = {str(key) for key in primary} - {"defaults", "hydra"}
-    return own | set(GROUPS) - {"node"} | {"recipe"}
+    return frozenset(own | set(GROUPS) - {"node"} | {"recipe"})
 
 
-def _own_files(project: Project) -> Iterator[str]:
-    for path in sorted(project.conf.rglob("*.yaml")) if project.conf else ():
-        yield path.read_text(errors="replace")
+@once
+def _own_files(project: Project) -> list[str]:
+    paths = sorted(project.conf.rglob("*.yaml")) if project.conf else ()
+    return [path.read_text(errors="replace") for path in paths]
 
 
 def _upkeep(app: DictConfig) -> Upkeep:

@@ -8,15 +8,15 @@ that equals the default, or that no node of the recipe reads, changes no name. T
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from mobuild.config.compose import compose_again
+from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_GROUP
 from mobuild.errors import MobuildError
 from mobuild.fingerprint import canonical, digest_bytes
-from mobuild.graph import Catalogue
 from mobuild.node import encode
 
 _NAMED = ("precision", "backend", SHAPES_GROUP, "workspace", "toolchain")
@@ -38,18 +38,29 @@ _STEERING = (
 )
 
 
-def variant_name(config: DictConfig, overrides: Sequence[str], catalogue_of: Callable[[DictConfig], Catalogue]) -> str:
+class Point:
+    """One composition, as far as names depend on it: its values, the choice of each group, its nodes when asked."""
+
+    def __init__(self, app: DictConfig, choices: Mapping[str, str], nodes: Callable[[], RecipeNodes]) -> None:
+        self.app, self.choices, self._nodes = app, choices, nodes
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        return _description(self._nodes())
+
+
+def variant_name(point: Point, overrides: Sequence[str], point_of: Callable[[Sequence[str]], Point]) -> str:
     """The folder name of a job's artifacts below `build/<recipe>/`.
 
-    `config` is the job's, with its `hydra` node; `catalogue_of` gives the nodes of a composition.
+    `point` is the job's, composed of `overrides`; `point_of` composes others.
     """
     placing = [word for word in overrides if _group(word) in _PLACE]
     named = [word for word in overrides if _key(word) in _NAMED]
     others = [word for word in overrides if _group(word) not in _PLACE + _STEERING and word not in named]
-    parts = [_choices(config).get("hardware", "cpu").replace("/", ".")]
+    parts = [point.choices.get("hardware", "cpu").replace("/", ".")]
     if named:
-        parts += _named_values(config, compose_again(placing))
-    if others and (digits := _other_digits(config, placing + named, catalogue_of)):
+        parts += _named_values(point, point_of(placing))
+    if others and (digits := _other_digits(point, point_of(placing + named))):
         parts.append(digits)
     return "+".join(parts)
 
@@ -62,38 +73,31 @@ def _group(word: str) -> str:
     return _key(word).split(".")[0].split("/")[0].split("@")[0]
 
 
-def _choices(config: DictConfig) -> Mapping[str, str]:
-    return {str(key): str(value) for key, value in config.hydra.runtime.choices.items()}
-
-
-def _named_values(config: DictConfig, base: DictConfig) -> list[str]:
+def _named_values(point: Point, base: Point) -> list[str]:
     """The well-known axes that differ: a group's choice, or a plain value."""
     values = []
     for key in _NAMED:
-        choice, value = _choices(config).get(key, "None"), OmegaConf.select(config, key)
-        if choice != _choices(base).get(key, "None"):
+        choice, value = point.choices.get(key, "None"), OmegaConf.select(point.app, key)
+        if choice != base.choices.get(key, "None"):
             values.append(choice.replace("/", "."))
-        elif isinstance(value, (str, int)) and value != OmegaConf.select(base, key):
+        elif isinstance(value, (str, int)) and value != OmegaConf.select(base.app, key):
             values.append(str(value))
     return values
 
 
-def _other_digits(
-    config: DictConfig, base_overrides: Sequence[str], catalogue_of: Callable[[DictConfig], Catalogue]
-) -> str:
+def _other_digits(point: Point, base: Point) -> str:
     """Eight digits of what the other overrides change in the recipe's nodes; empty when that is nothing."""
-    before = _description(catalogue_of(compose_again(base_overrides)))
-    after = _description(catalogue_of(config))
+    before, after = base.description, point.description
     changed = {name: text for name, text in after.items() if before.get(name) != text}
     return digest_bytes(canonical(changed))[:8] if changed else ""
 
 
-def _description(catalogue: Catalogue) -> dict[str, Any]:
+def _description(nodes: RecipeNodes) -> dict[str, Any]:
     """Every node with all that the recipe says of it; of one that cannot be made, why."""
     described: dict[str, Any] = {}
-    for name in catalogue.names:
+    for name in nodes.declared:
         try:
-            spec = catalogue.spec(name)
+            spec = nodes.spec(name)
         except MobuildError as error:
             described[name] = error.message
             continue

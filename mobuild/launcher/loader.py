@@ -1,0 +1,89 @@
+"""Hydra's config loader with one composition for all jobs of a sweep that choose the same groups.
+
+Hydra composes each job from the start, which reads every file of the defaults list again. What a job adds to
+its choice of groups are values, and those can be set on a copy. The steps are Hydra's own, in Hydra's order;
+whatever is not plainly the same (a sweep inside a job, a deletion, an error) is left to Hydra.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+_OWN_COMPOSITION = ("hydra", "hydra.searchpath")  # keys that change more than values
+
+
+class SharingLoader(ConfigLoaderImpl):  # type: ignore[misc]
+    """Takes the place of `own` and shares its state; reads each file once."""
+
+    def __init__(self, own: ConfigLoaderImpl) -> None:
+        self.__dict__.update(vars(own))
+        self._bases: dict[tuple[str | None, ...], bytes | None] = {}
+        self._parsed: dict[str, Override] = {}
+        self._groups: dict[str, bool] = {}
+        self._parser = OverridesParser.create()
+
+    def load_configuration(
+        self, config_name: str | None, overrides: list[str], run_mode: RunMode, *rest: Any, **more: Any
+    ) -> DictConfig:
+        """The config as Hydra composes it. Hydra's `load_sweep_config` comes by here for each job."""
+        config = None
+        if run_mode == RunMode.RUN:
+            try:
+                config = self._on_base(config_name, overrides)
+            except Exception:  # noqa: BLE001 - Hydra's own way says what is wrong, in Hydra's words
+                config = None
+        if config is None:
+            config = super().load_configuration(config_name, overrides, run_mode, *rest, **more)
+        return config
+
+    def _on_base(self, name: str | None, words: Sequence[str]) -> DictConfig | None:
+        overrides = [self._parse(word) for word in words]
+        if any(one.is_sweep_override() or one.key_or_group in _OWN_COMPOSITION for one in overrides):
+            return None
+        choices = [one.input_line for one in overrides if self._is_choice(one)]
+        values = [one for one in overrides if not self._is_choice(one)]
+        if any(one.is_delete() for one in values) or not (base := self._base(name, choices)):
+            return None
+        config: DictConfig = pickle.loads(base)  # a fifth of the time of deepcopy
+        self._apply_overrides_to_config(values, config)
+        task = [one for one in overrides if not one.is_hydra_override()]
+        config.hydra.overrides.task.clear()
+        config.hydra.overrides.task.extend([one.input_line for one in task])
+        config.hydra.job.override_dirname = get_overrides_dirname(task, **_naming(config))
+        return config
+
+    def _parse(self, word: str) -> Override:
+        if word not in self._parsed:
+            (self._parsed[word],) = self._parser.parse_overrides([word])
+        return self._parsed[word]
+
+    def _is_choice(self, override: Override) -> bool:
+        """Whether Hydra takes it for the choice of a group; its own values count with them."""
+        key = override.key_or_group
+        if key not in self._groups:
+            self._groups[key] = self.repository.group_exists(key)
+        is_group = self._groups[key] and not isinstance(override.value(), dict)
+        return is_group or override.is_hydra_override()
+
+    def _base(self, name: str | None, choices: Sequence[str]) -> bytes | None:
+        """The composition of these choices alone, to be copied; None where copies would not do."""
+        key = (name, *choices)
+        if key not in self._bases:
+            config = super().load_configuration(name, list(choices), RunMode.RUN)
+            is_plain = not config.hydra.job.env_copy and not config.hydra.get("searchpath")
+            self._bases[key] = pickle.dumps(config, pickle.HIGHEST_PROTOCOL) if is_plain else None
+        return self._bases[key]
+
+
+def _naming(config: DictConfig) -> dict[str, Any]:
+    """How Hydra writes the overrides of a job in a folder's name."""
+    rules = config.hydra.job.config.override_dirname
+    return {"kv_sep": rules.kv_sep, "item_sep": rules.item_sep, "exclude_keys": rules.exclude_keys}
