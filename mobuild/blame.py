@@ -14,6 +14,7 @@ from typing import Sequence
 from mobuild.distributions import installed, normalized
 from mobuild.errors import MobuildError, NodeFailed, ToolchainError
 from mobuild.firstparty import is_first_party
+from mobuild.remedies import remedy
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")  # ECMA-48
 
@@ -57,7 +58,7 @@ def translate(error: BaseException, node: str, tools: Sequence[str] = ()) -> Mob
         )
     if isinstance(error, ModuleNotFoundError) and error.name and _is_missing(error.name):
         return _missing_package(error, error.name.partition(".")[0], node, tools)
-    return NodeFailed(_named(node, f"{type(error).__name__}: {error}" + _frames(error)))
+    return NodeFailed(_named(node, f"{type(error).__name__}: {error}" + _frames(error)), remedy(plain(str(error))))
 
 
 def plain(text: str) -> str:

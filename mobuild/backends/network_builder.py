@@ -6,17 +6,16 @@ setter is followed by its getter, and any logged error is a failure, in the buil
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from mobuild.backend import Profile
-from mobuild.backends.remedies import remedy
+from mobuild.backends.builder_log import Said, logger, progress
 from mobuild.errors import NodeFailed, did_you_mean
+from mobuild.node import Built
+from mobuild.remedies import explained, failures, remedy
 from mobuild.units import parse_size
 
-# Logged as an error by healthy calls: reading a property before the first build (TensorRT-RTX 1.7.1).
-_NOISE = ("Thread context has not been set",)
 _BFLOAT16_FROM = 8.0
 
 
@@ -26,15 +25,27 @@ class Builder:
     `product` is how messages call the builder: `TensorRT-RTX 1.7.1.116`.
     """
 
-    def __init__(self, trt: Any, product: str) -> None:
+    def __init__(self, trt: Any, product: str, is_typed: bool = True) -> None:
+        """`is_typed`: the graph's types are the engine's; without it, flags of the configuration allow lower ones."""
         self.trt, self.product = trt, product
-        self.errors: list[str] = []
-        self._log = _log(trt, self.errors)
+        self.said = Said()
+        self._log = logger(trt, self.said)
         self._builder = trt.Builder(self._log)
-        self._network = self._builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+        typed = 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+        self._network = self._builder.create_network(typed if is_typed else 0)
         self._parser = trt.OnnxParser(self._network, self._log)
         self.config = self._builder.create_builder_config()
+        self.profiles: list[Any] = []
+        self._progress = progress(trt)  # must outlive the build
+        self.set("progress_monitor", self._progress)
         self.set("profiling_verbosity", trt.ProfilingVerbosity.LAYER_NAMES_ONLY)
+
+    def load_plugins(self, libraries: Sequence[str]) -> None:
+        """Register NVIDIA's own plugins and those of `libraries`; before `parse`, which looks for them."""
+        self.trt.init_libnvinfer_plugins(self._log, "")
+        for library in libraries:
+            if self._builder.get_plugin_registry().load_library(library) is None:
+                raise self.failure(f"cannot load the plugins of '{library}'", self.said.errors)
 
     def parse(self, model: Path) -> None:
         """Read the ONNX file by its path, which is how external data is found."""
@@ -51,6 +62,7 @@ class Builder:
                 found = [tuple(shape) for shape in profile.get_shape(name)]
                 self.expect(f"profile {i}, input {name!r}", [tuple(shape) for shape in corners], found)
             self.expect("number of profiles", i, self.config.add_optimization_profile(profile))
+            self.profiles.append(profile)
 
     def limit(self, pool: str, size_bytes: int) -> None:
         """Set the limit of a memory pool, a member of `MemoryPoolType`."""
@@ -63,7 +75,7 @@ class Builder:
         `MemoryPoolType` (a size), and attributes of `IBuilderConfig` (enumerations by name)."""
         for name, value in raw.items():
             if name in self.trt.BuilderFlag.__members__:
-                self._set_flag(name, bool(value))
+                self.set_flag(name, bool(value))
             elif name in self.trt.MemoryPoolType.__members__:
                 self.limit(name, parse_size(value, f"raw.{name}"))
             else:
@@ -80,21 +92,34 @@ class Builder:
             raise self.failure(f"refuses {name}: expected a value of type {kind}, found {value!r}", ()) from error
         self.expect(name, value, getattr(self.config, name))
 
+    def set_flag(self, name: str, wanted: bool = True) -> None:
+        """Set or clear a member of `BuilderFlag`."""
+        flag = getattr(self.trt.BuilderFlag, name)
+        (self.config.set_flag if wanted else self.config.clear_flag)(flag)
+        self.expect(f"flag {name}", wanted, self.config.get_flag(flag))
+
     def build(self) -> bytes:
         plan = self._builder.build_serialized_network(self._network, self.config)
-        if plan is None or self.errors:
-            raise self.failure("built no engine", self.errors)
+        if plan is None or self.said.errors:
+            raise self.failure("built no engine", self.said.errors)
+        if grave := failures(self.said.warnings):
+            raise self.failure("built an engine that would fail", grave)
         return bytes(plan)
+
+    def built(self, **measurements: Any) -> Built:
+        """What the log tells of the finished build, beside `measurements`."""
+        told = self.said.measurements()
+        return Built({"builder": self.product, **measurements, **told}, warnings=explained(self.said.warnings))
 
     def expect(self, name: str, wanted: Any, found: Any) -> None:
         """Raise NodeFailed unless the builder took the value."""
         if wanted != found:
-            raise self.failure(f"{name}: expected {wanted}, found {found}", self.errors)
+            raise self.failure(f"{name}: expected {wanted}, found {found}", self.said.errors)
         self.refuse_errors()
 
     def refuse_errors(self) -> None:
-        if self.errors:
-            raise self.failure("logged an error", self.errors)
+        if self.said.errors:
+            raise self.failure("logged an error", self.said.errors)
 
     def failure(self, what: str, words: Sequence[str]) -> NodeFailed:
         """The error that holds the builder's words and the remedy, where one is known."""
@@ -102,18 +127,13 @@ class Builder:
         said = "; ".join(dict.fromkeys(" ".join(text.split()) for text in causes))
         return NodeFailed(f"{self.product} {what}: {said}" if said else f"{self.product} {what}", remedy(said))
 
-    def _set_flag(self, name: str, wanted: bool) -> None:
-        flag = getattr(self.trt.BuilderFlag, name)
-        (self.config.set_flag if wanted else self.config.clear_flag)(flag)
-        self.expect(f"flag {name}", wanted, self.config.get_flag(flag))
-
     def _member(self, name: str, value: Any) -> Any:
         """`value`, or the member that it names where the attribute is an enumeration."""
         try:
             members = getattr(type(getattr(self.config, name)), "__members__", None)
         except AttributeError as error:
             raise self._unknown_option(name, error) from error
-        del self.errors[:]  # some getters log errors by themselves
+        del self.said.errors[:]  # some getters log errors by themselves
         if members is None or not isinstance(value, str):
             return value
         if value not in members:
@@ -140,21 +160,3 @@ def lacking_types(precision: str, capabilities: Sequence[str]) -> str:
 def _is_echo(message: str) -> bool:
     """Whether it only says that there is no GPU, which follows other errors and causes none of them."""
     return "cudaError 35" in message
-
-
-def _log(trt: Any, errors: list[str]) -> Any:
-    """A logger that writes to stderr, which is the node's log, and appends errors to `errors`."""
-    ignored = (trt.ILogger.VERBOSE,)
-    fatal = (trt.ILogger.ERROR, trt.ILogger.INTERNAL_ERROR)
-
-    class Log(trt.ILogger):  # type: ignore[misc]
-        def __init__(self) -> None:
-            trt.ILogger.__init__(self)
-
-        def log(self, severity: Any, message: str) -> None:
-            if severity not in ignored:
-                print(f"[{severity.name}] {message}", file=sys.stderr)
-            if severity in fatal and not message.startswith(_NOISE):
-                errors.append(message)
-
-    return Log()

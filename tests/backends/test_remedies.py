@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,12 @@ from typing import Any
 import engine_nets
 import pytest
 from onnx import TensorProto
+
+from mobuild import blame
+from mobuild.engine_errors import runtime_errors
+from mobuild.errors import NodeFailed
+from mobuild.remedies import REMEDIES, remedy
+from mobuild.runtime.errors import EngineError
 
 _CHILD = """
 import json, sys
@@ -37,16 +44,18 @@ def refusal(model: Path, profiles: Any, out: Path, capability: str = "8.9") -> t
         (
             [],
             "no optimization profile has been defined",
-            "give every dynamic axis its sizes: shapes.batch=[1,8,32]",
+            "a dynamic axis has no size: give every dynamic axis its sizes: shapes.batch=[1,8,32]",
         ),
         (
             [{"x": [[8, 16], [4, 16], [16, 16]]}],
             "Invalid optimization profiles for input",
+            "the sizes of an input do not fit the model: "
             "give every dynamic axis its sizes in rising order: shapes.batch=[1,8,32]",
         ),
         (
             [{"z": [[1, 16], [4, 16], [16, 16]]}],
             "missing dimensions in profile",
+            "the sizes of an input do not fit the model: "
             "give every dynamic axis its sizes in rising order: shapes.batch=[1,8,32]",
         ),
     ],
@@ -78,4 +87,105 @@ def test_damaged_onnx_comes_with_a_remedy(tmp_path: Path) -> None:
     message, hint = refusal(model, [], tmp_path / "out")
 
     assert "cannot read the model: (deserializeOnnxModel): MODEL_DESERIALIZE_FAILED" in message
-    assert hint == "the ONNX file is damaged or of another format; fetch or export it again"
+    assert hint == "the ONNX file is damaged or of another format: fetch or export it again"
+
+
+# Messages as they were met in the field, by the reference that tells of them.
+MET = [
+    ("yuvraj108c/ComfyUI-Rife", "type object 'tensorrt.BuilderFlag' has no attribute 'FP16'", "pin tensorrt<11"),
+    ("NVIDIA/TensorRT#3923", "'IBuilderConfig' object has no attribute 'max_workspace_size'", "workspace=4GiB"),
+    (
+        "yuvraj108c/ComfyUI-Dwpose",
+        "Error Code 1: Serialization (Serialization assertion stdVersionRead == kSERIALIZATION_VERSION failed.Version "
+        "tag does not match. Note: Current Version: 237, Serialized Engine Version: 239)",
+        "another TensorRT built this engine",
+    ),
+    (
+        "onnxruntime#15250",
+        "The engine plan file is generated on an incompatible device, expecting compute 7.5 got compute 6.1",
+        "backend.hardware_compatibility=ampere_plus",
+    ),
+    (
+        "NVIDIA/TensorRT#1116",
+        "Network has dynamic or shape inputs, but no optimization profile has been defined.",
+        "shapes.batch=[1,8,32]",
+    ),
+    (
+        "roboflow/rf-detr#376",
+        "IShuffleLayer /Reshape_3: reshape changes volume: Profile kMAX values are not self-consistent",
+        "export again with that axis dynamic",
+    ),
+    (
+        "NVIDIA/TensorRT#1775",
+        "could not find plugin. Plugin not found, are the plugin name, version, and namespace correct?",
+        "backend.plugins=[path]",
+    ),
+    ("NVIDIA/TensorRT#4698", "Assertion failed: Non-zero zero point is not supported.", "symmetric static int8"),
+    ("NVIDIA/TensorRT#3566", "The timing cache will not be used!", "a new one is begun"),
+    ("NVIDIA/TensorRT#3566", "Detected invalid timing cache, setup a local cache instead", "a new one is begun"),
+    (
+        "NVIDIA/TensorRT#3101",
+        "Detected finite FP32 values which would overflow in FP16 and converting them to the closest one.",
+        "precision=bf16",
+    ),
+    (
+        "onnxruntime#27353",
+        "External data path: '/hub/blobs/ab' (resolved path: '/hub/blobs/ab') escapes model directory: '/hub'",
+        "link the whole folder",
+    ),
+    (
+        "onnxruntime#23602",
+        "Unsupported model IR version: 11, max supported IR version: 10",
+        "update onnxruntime",
+    ),
+    ("onnxsim#45", "Field 'shape' of 'type' is required but missing.", "shape inference"),
+    ("onnxsim#262", "The model does not have an ir_version set properly.", "external data"),
+    ("onnxsim#262", "EncodeError: Failed to serialize proto", "external data"),
+    (
+        "onnxruntime#11928",
+        "ValueError: Quantization parameters are not specified for param 1182. In static mode quantization params",
+        "shape inference",
+    ),
+    (
+        "infinity#330",
+        "Gather node. indices element out of data bounds, idx=514 must be within the inclusive range [-514,513]",
+        "tokenizer",
+    ),
+    (
+        "TRT-8600",
+        "Error Code 9: Internal Error (Calibration table does not match calibrator algorithm type.)",
+        "calibrate again",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "message", "words"), MET)
+def test_a_message_of_the_field_gets_its_cause_and_remedy(source: str, message: str, words: str) -> None:
+    found = next(each for each in REMEDIES if re.search(each.pattern, message))
+
+    assert source in found.reference
+    assert words in found.hint
+    assert remedy(f"TensorRT 10.16 built no engine: {message}") == found.hint
+
+
+def test_every_remedy_has_a_cause_a_fix_and_a_reference() -> None:
+    for each in REMEDIES:
+        assert re.compile(each.pattern)
+        assert all((each.cause, each.fix, each.reference)), each
+
+
+def test_a_message_that_is_not_known_gets_no_remedy() -> None:
+    assert remedy("Internal error 77: the moon is full") == ""
+
+
+def test_a_runtime_error_gets_the_remedy_for_its_words() -> None:
+    with pytest.raises(NodeFailed) as caught, runtime_errors():
+        raise EngineError("TensorRT 11.4 refuses the plan: Version tag does not match")
+
+    assert caught.value.hint.startswith("another TensorRT built this engine than the one that opens it: ")
+
+
+def test_an_exception_of_a_tool_gets_the_remedy_for_its_words() -> None:
+    error = blame.translate(RuntimeError("Field 'shape' of 'type' is required but missing."), "sanitized")
+
+    assert error.hint.startswith("an output of the graph has no shape: ")
