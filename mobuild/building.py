@@ -192,6 +192,7 @@ class Builder:
             known_files=tuple(str(path) for path in known),
             ignored_folders=self.planner.ignored,
             env=step.spec.env,
+            scratch=str(self.store.scratch),
         )
 
     def _place(self, role: str, edge: Edge, above: Mapping[str, Step], folder: Path) -> Path:

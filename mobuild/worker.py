@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
-from mobuild import blame, usercode
+from mobuild import blame, scratch, usercode
 from mobuild.errors import MobuildError, NodeFailed
 from mobuild.firstparty import PACKAGE
 from mobuild.node import Built, decode
@@ -166,6 +166,7 @@ def _enter(job: Mapping[str, Any]) -> None:
     # A shipped recipe's project is mobuild's own folder, whose modules must not be importable as top-level ones.
     sys.path[:] = [place for place in places if place != PACKAGE] + _plain_path
     usercode.folder = Path(job["folder"])
+    scratch.folder = Path(job["scratch"]) if job.get("scratch") else None
     modules.install()
 
 

@@ -27,6 +27,7 @@ class Job:
     known_files: tuple[str, ...] = ()  # inputs and closure: keyed already, never reported
     ignored_folders: tuple[str, ...] = ()  # store, staging, build/
     env: Mapping[str, str | None] = field(default_factory=dict)  # variables to set, or to unset: keyed already
+    scratch: str = ""  # folder of what builders remember on this machine; empty: nothing
     secrets: tuple[str, ...] = ()  # more environment variables whose value is never recorded
 
     def document(self) -> dict[str, Any]:

@@ -7,28 +7,56 @@ Names and constants: CUDA Driver API, `cuda.h`.
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 from .errors import EngineError
 
-_MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+_SMS, _MAJOR, _MINOR = 16, 75, 76  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _COMPUTE_CAPABILITY_MAJOR, _MINOR
+
+
+@dataclass(frozen=True)
+class Card:
+    """Device 0, as the driver describes it. `cuda` is the newest CUDA that the driver runs."""
+
+    name: str
+    compute_capability: str
+    sms: int
+    memory_bytes: int
+    cuda: str
 
 
 def probe() -> tuple[str, str]:
     """(compute capability of device 0, why there is none); one of the two is empty. Never raises."""
+    found, missing = card()
+    return (found.compute_capability if found else ""), missing
+
+
+def card() -> tuple[Card | None, str]:
+    """(device 0, why there is none). Never raises."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return "", "no CUDA driver here (libcuda.so.1 is not found)"
+        return None, "no CUDA driver here (libcuda.so.1 is not found)"
     status = driver.cuInit(0)
     if status != 0:
-        return "", f"the CUDA driver finds no usable GPU here (cuInit returns {status})"
-    device, numbers = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
+        return None, f"the CUDA driver finds no usable GPU here (cuInit returns {status})"
+    device = ctypes.c_int()
     if driver.cuDeviceGet(ctypes.byref(device), 0) != 0:
-        return "", "the CUDA driver finds no GPU here"
-    for attribute, number in zip((_MAJOR, _MINOR), numbers):
-        driver.cuDeviceGetAttribute(ctypes.byref(number), attribute, device)
-    return f"{numbers[0].value}.{numbers[1].value}", ""
+        return None, "the CUDA driver finds no GPU here"
+    name, memory, version = ctypes.create_string_buffer(256), ctypes.c_size_t(), ctypes.c_int()
+    driver.cuDeviceGetName(name, len(name), device)
+    driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    major, minor, sms = (_attribute(driver, device, number) for number in (_MAJOR, _MINOR, _SMS))
+    cuda = f"{version.value // 1000}.{version.value % 1000 // 10}"
+    return Card(name.value.decode(errors="replace"), f"{major}.{minor}", sms, memory.value, cuda), ""
+
+
+def _attribute(driver: Any, device: ctypes.c_int, number: int) -> int:
+    value = ctypes.c_int()
+    driver.cuDeviceGetAttribute(ctypes.byref(value), number, device)
+    return value.value
 
 
 class Device:

@@ -13,7 +13,7 @@ from typing import Any, Mapping, Protocol
 
 from .errors import EngineError
 
-RUNTIMES = ("onnxruntime", "tensorrt_rtx")
+RUNTIMES = ("onnxruntime", "tensorrt_rtx", "tensorrt")
 
 
 @dataclass(frozen=True)

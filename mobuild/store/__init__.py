@@ -107,6 +107,11 @@ class Store:
             if not self.objects.holds(record.artifact.digest):
                 self.records.set_aside(record)
 
+    @property
+    def scratch(self) -> Path:
+        """The folder of what builders remember from build to build (`mobuild.scratch`); made at the first need."""
+        return self.local / "scratch"
+
     def staging(self) -> Path:
         """A new empty folder, for this user only, on the file system of the objects."""
         with explained(self.root):

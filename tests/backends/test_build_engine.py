@@ -102,12 +102,16 @@ def test_missing_tensorrt_says_what_to_install_and_what_builds_here(tmp_path: Pa
 
 
 def test_tensorrt_without_its_libraries_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = engine_nets.linear(tmp_path / "m.onnx")
     (tmp_path / "tensorrt.py").write_text("import ctypes\nraise ImportError('libnvinfer.so.11: cannot open')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    reason = TensorRT("8.9").runs_here()
+    with pytest.raises(ToolchainError) as caught:
+        BuildEngine(TensorRT("8.9"), {"batch": 2}).build({"model": model}, tmp_path / "out")
 
-    assert reason == ("backend 'tensorrt': tensorrt is installed, its libraries are not: libnvinfer.so.11: cannot open")
+    assert caught.value.message == (
+        "backend 'tensorrt': tensorrt is installed, its libraries are not: libnvinfer.so.11: cannot open"
+    )
 
 
 def test_version_as_a_number_is_refused() -> None:

@@ -1,0 +1,127 @@
+"""The command lines that build a TensorRT engine outside mobuild, flag by flag for one release.
+
+trtexec first, which NVIDIA's containers have; then Polygraphy, for the pip packages, which have no trtexec. A flag that
+the release does not know would end trtexec, so each is looked up in the table of facts. `backend` is the `TensorRT` of
+`backends.tensorrt`, which imports this module.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Iterator, Mapping, Sequence
+
+from mobuild.backend import Profile
+from mobuild.backends.tensorrt_versions import WEAK_FLAGS
+from mobuild.backends.timing_cache import NONE, SHARED
+from mobuild.units import parse_size
+
+_LEVELS = {"same_compute_capability": "sameComputeCapability", "ampere_plus": "ampere+"}
+_CORNERS = ("min", "opt", "max")
+# Members of BuilderFlag → (value, flag of trtexec); what is not here can only be set through the API.
+_RAW = {
+    "TF32": (False, "--noTF32"),
+    "REFIT": (True, "--refit"),
+    "STRIP_PLAN": (True, "--stripWeights"),
+    "SPARSE_WEIGHTS": (True, "--sparsity=enable"),
+    "WEIGHT_STREAMING": (True, "--allowWeightStreaming"),
+    "DISABLE_COMPILATION_CACHE": (True, "--noCompilationCache"),
+    "ERROR_ON_TIMING_CACHE_MISS": (True, "--errorOnTimingCacheMiss"),
+    "MONITOR_MEMORY": (True, "--monitorMemory"),
+}
+
+
+def command(backend: Any, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
+    """Shell lines for TensorRT `version`; what they cannot say stands in comments."""
+    left_out: list[str] = []
+    words = ["trtexec", f"--onnx={model}", f"--saveEngine={out}", "--skipInference"]
+    words += [word for word in _options(backend, profiles, precision, left_out) if _is_current(word, version, left_out)]
+    lines = [f"# TensorRT {version}", *(f"# not said below: {text}" for text in left_out), shlex.join(words)]
+    polygraphy = shlex.join(_polygraphy(backend, model, profiles, precision, out, version))
+    return "\n".join([*lines, "# or, with the pip packages, which have no trtexec:", f"# {polygraphy}"])
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """`1x16`; a scalar is `scalar`."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def polygraphy_shapes(profiles: Sequence[Profile]) -> Iterator[str]:
+    for profile in profiles:
+        for i, corner in enumerate(_CORNERS):
+            yield f"--trt-{corner}-shapes"
+            yield from (f"{name}:[{','.join(map(str, corners[i]))}]" for name, corners in profile.items())
+
+
+def _options(backend: Any, profiles: Sequence[Profile], precision: str, left_out: list[str]) -> Iterator[str]:
+    pools = [f"workspace:{parse_size(backend.workspace) / 2**20:g}M"]
+    yield from _weak(backend, precision) if backend.is_weak else ["--stronglyTyped"]
+    yield f"--memPoolSize={','.join(pools)}"
+    for number, profile in enumerate(profiles):
+        if len(profiles) > 1:
+            yield f"--profile={number}"
+        for i, corner in enumerate(_CORNERS):
+            yield f"--{corner}Shapes={','.join(f'{name}:{shape_text(each[i])}' for name, each in profile.items())}"
+    yield f"--builderOptimizationLevel={backend.builder_optimization_level}"
+    yield "--profilingVerbosity=layer_names_only"
+    if backend.hardware_compatibility != "none":
+        yield f"--hardwareCompatibilityLevel={_LEVELS[backend.hardware_compatibility]}"
+    if backend.version_compatible:
+        yield "--versionCompatible"
+    if backend.exclude_lean_runtime:
+        yield "--excludeLeanRuntime"
+    yield from (f"--staticPlugins={path}" for path in backend.plugins)
+    if backend.timing_cache not in (SHARED, NONE):
+        yield f"--timingCacheFile={backend.timing_cache}"
+    yield from _raw(backend.raw, left_out)
+
+
+def _weak(backend: Any, precision: str) -> Iterator[str]:
+    yield from (f"--{flag.lower()}" for flag in WEAK_FLAGS[precision])
+    if precision == "int8":
+        yield f"--calib={backend.calibration_cache or 'calibration.cache'}"
+
+
+def _raw(raw: Mapping[str, Any], left_out: list[str]) -> Iterator[str]:
+    for name, value in raw.items():
+        wanted, flag = _RAW.get(name, (None, ""))
+        if bool(value) == wanted:
+            yield flag
+        else:
+            left_out.append(f"raw.{name}={value}")
+
+
+def _is_current(word: str, version: str, left_out: list[str]) -> bool:
+    """Whether the release takes the flag and needs it; one that it never had is told."""
+    from mobuild.facts.features import flag
+
+    answer = flag(word, version)
+    if answer.word == "no":
+        left_out.append(f"{word} ({answer.why})")
+    is_idle = answer.word == "limited" and word == "--stronglyTyped"  # every network of TensorRT 11 is
+    return answer.word != "no" and not is_idle
+
+
+def _polygraphy(
+    backend: Any, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str
+) -> Iterator[str]:
+    yield from ("polygraphy", "convert", model, "--model-type", "onnx", "--convert-to", "trt", "-o", out)
+    if backend.is_weak:
+        yield from (f"--{flag.lower()}" for flag in WEAK_FLAGS[precision])
+        if precision == "int8":
+            yield from ("--calibration-cache", backend.calibration_cache or "calibration.cache")
+    else:
+        yield "--strongly-typed"
+    yield from polygraphy_shapes(profiles)
+    yield from ("--pool-limit", f"workspace:{parse_size(backend.workspace)}")
+    yield from ("--builder-optimization-level", str(backend.builder_optimization_level))
+    yield from ("--profiling-verbosity", "layer_names_only")
+    if backend.hardware_compatibility != "none":
+        yield from ("--hardware-compatibility-level", backend.hardware_compatibility)
+    if backend.version_compatible:
+        yield "--version-compatible"
+    if backend.exclude_lean_runtime:
+        yield "--exclude-lean-runtime"
+    if backend.plugins:
+        yield from ("--plugins", *backend.plugins)
+    if backend.timing_cache not in (SHARED, NONE):
+        yield from ("--load-timing-cache", backend.timing_cache)

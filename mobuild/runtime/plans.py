@@ -1,0 +1,124 @@
+"""Plans of TensorRT and TensorRT-RTX, opened on the card that they were built for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from . import cuda
+from .errors import EngineError, RuntimeMissing
+from .runner import Tensor, check_feeds
+
+
+def open_plan(trt: Any, product: str, path: Path, profile: int, **options: Any) -> PlanEngine:
+    """Open a plan with the package `trt`, which messages call `product`; `options` are those of PlanEngine.
+
+    Raises:
+        RuntimeMissing: no driver, no card.
+        EngineError: it is no plan of this version, or for another card.
+    """
+    _, missing = cuda.probe()
+    if missing:
+        raise RuntimeMissing(f"{product} cannot run here: {missing}")
+    return PlanEngine(trt, product, path.read_bytes(), profile, **options)
+
+
+class PlanEngine:
+    """An opened plan behind the protocol of `runner.Engine`; owns its context and its device memory.
+
+    `plugins` are libraries that the plan needs. `host_code` lets a version-compatible plan run the runtime that it
+    carries, which is code: for plans that you trust.
+    """
+
+    def __init__(
+        self,
+        trt: Any,
+        product: str,
+        plan: bytes,
+        profile: int,
+        plugins: Sequence[str] = (),
+        host_code: bool = False,
+    ) -> None:
+        self._trt, self._product, self._device, self._log = trt, product, cuda.Device(), _log(trt)
+        self._runtime = trt.Runtime(self._log)
+        if host_code:
+            self._runtime.engine_host_code_allowed = True
+        for library in plugins:
+            if self._runtime.get_plugin_registry().load_library(library) is None:
+                raise EngineError(f"{product} cannot load the plugins of '{library}': {self._words()}")
+        self._engine = self._runtime.deserialize_cuda_engine(plan)
+        if self._engine is None:
+            raise EngineError(f"{product} {trt.__version__} refuses the plan: {self._words()}")
+        self._context = self._engine.create_execution_context()
+        if self._context is None or not self._context.set_optimization_profile_async(profile, 0):
+            raise EngineError(f"{product} cannot use profile {profile}: {self._words()}")
+        names = [self._engine.get_tensor_name(i) for i in range(self._engine.num_io_tensors)]
+        self.inputs = self._tensors(names, trt.TensorIOMode.INPUT)
+        self.outputs = self._tensors(names, trt.TensorIOMode.OUTPUT)
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        import numpy
+
+        check_feeds(feeds, self.inputs)
+        arrays = {name: numpy.ascontiguousarray(array) for name, array in feeds.items()}
+        for name, array in arrays.items():
+            if not self._context.set_input_shape(name, array.shape):
+                raise EngineError(f"input {name!r}: no profile takes {array.shape}: {self._words()}")
+        outputs = {
+            tensor.name: numpy.empty(tuple(self._context.get_tensor_shape(tensor.name)), tensor.dtype)
+            for tensor in self.outputs
+        }
+        self._execute(arrays, outputs)
+        return outputs
+
+    def _execute(self, arrays: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Run with device memory that lives for this call, on the default stream."""
+        memory: dict[str, int] = {}
+        try:
+            for name, array in {**arrays, **outputs}.items():
+                memory[name] = self._device.allocate(array.nbytes)
+                self._context.set_tensor_address(name, memory[name])
+            for name, array in arrays.items():
+                self._device.upload(memory[name], array)
+            if not self._context.execute_async_v3(0):
+                raise EngineError(f"{self._product} cannot run the engine: {self._words()}")
+            self._device.wait()
+            for name, array in outputs.items():
+                self._device.download(array, memory[name])
+        finally:
+            for address in memory.values():
+                self._device.free(address)
+
+    def _tensors(self, names: list[str], mode: Any) -> tuple[Tensor, ...]:
+        return tuple(
+            Tensor(name, self._dtype(name), tuple(self._engine.get_tensor_shape(name)))
+            for name in names
+            if self._engine.get_tensor_mode(name) == mode
+        )
+
+    def _dtype(self, name: str) -> str:
+        import numpy
+
+        dtype = self._engine.get_tensor_dtype(name)
+        try:
+            return str(numpy.dtype(self._trt.nptype(dtype)))
+        except TypeError:  # NumPy has no such type: bfloat16, float8
+            return str(dtype.name).lower()
+
+    def _words(self) -> str:
+        return "; ".join(self._log.errors) or "it gives no reason"
+
+
+def _log(trt: Any) -> Any:
+    """A logger that keeps the errors; TensorRT logs what other libraries raise."""
+
+    class Log(trt.ILogger):  # type: ignore[misc]
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+            self.errors: list[str] = []
+
+        def log(self, severity: Any, message: str) -> None:
+            if severity in (trt.ILogger.ERROR, trt.ILogger.INTERNAL_ERROR):
+                self.errors.append(message)
+
+    return Log()

@@ -1,0 +1,220 @@
+"""TensorRT without its libraries: the names of one real release, as recorded, and just enough behind them.
+
+`DOUBLE_TENSORRT` names the release. What the release does not have raises AttributeError, as the bindings do. The plan
+is a JSON document of all that was configured, so that tests can read what reached the builder. Log lines are real ones.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+from pathlib import Path
+
+_RECORDED = json.loads((Path(__file__).parents[2] / "tensorrt_api.json").read_text())
+__version__ = os.environ["DOUBLE_TENSORRT"]
+_API = _RECORDED[__version__]
+_FAULT = os.environ.get("DOUBLE_FAULT", "")
+
+for _name, _members in _API.items():
+    if isinstance(_members, dict):
+        globals()[_name] = enum.IntEnum(_name, _members)
+
+
+class _Surface:
+    """An object with the public names of the release's class `_cls` and no others."""
+
+    _cls = ""
+
+    def __getattribute__(self, name):
+        if not name.startswith("_") and name not in _API[type(self)._cls]:
+            raise AttributeError(f"'{type(self)._cls}' object has no attribute '{name}'")
+        return object.__getattribute__(self, name)
+
+    def __setattr__(self, name, value):
+        if not name.startswith("_") and name not in _API[type(self)._cls]:
+            raise AttributeError(f"'{type(self)._cls}' object has no attribute '{name}'")
+        object.__setattr__(self, name, value)
+
+
+class _Severity(enum.Enum):
+    INTERNAL_ERROR = 0
+    ERROR = 1
+    WARNING = 2
+    INFO = 3
+    VERBOSE = 4
+
+
+class ILogger:
+    INTERNAL_ERROR, ERROR, WARNING, INFO, VERBOSE = _Severity
+
+    def __init__(self):
+        pass
+
+
+class IProgressMonitor:
+    def __init__(self):
+        pass
+
+
+if "IInt8EntropyCalibrator2" in _API:
+
+    class IInt8EntropyCalibrator2:
+        def __init__(self):
+            pass
+
+
+def init_libnvinfer_plugins(logger, namespace):
+    return True
+
+
+class _Registry(_Surface):
+    _cls = "IPluginRegistry"
+
+    def __init__(self, log):
+        self._log, self._loaded = log, []
+
+    def load_library(self, path):
+        if not Path(path).is_file():
+            self._log.log(ILogger.ERROR, f"IPluginRegistry::loadLibrary: Unable to load library: {path}")
+            return None
+        self._loaded.append(Path(path).read_text())
+        return object()
+
+
+class _TimingCache(_Surface):
+    """Lines of text stand for the timings; the first is the header."""
+
+    _cls = "ITimingCache"
+
+    def __init__(self, content):
+        self._lines = (bytes(content).decode() or __version__).splitlines()
+
+    def combine(self, other, ignore_mismatch):
+        if other._lines[0] != self._lines[0]:
+            return False
+        self._lines += [line for line in other._lines if line not in self._lines]
+        return True
+
+    def serialize(self):
+        return "\n".join(self._lines).encode()
+
+
+class _Profile(_Surface):
+    _cls = "IOptimizationProfile"
+
+    def __init__(self):
+        self._shapes = {}
+
+    def set_shape(self, name, *corners):
+        self._shapes[name] = [list(corner) for corner in corners]
+
+    def get_shape(self, name):
+        return self._shapes[name]
+
+
+class _Config(_Surface):
+    _cls = "IBuilderConfig"
+
+    def __init__(self):
+        self._flags, self._pools, self._profiles, self._calibrated = set(), {}, [], []
+        self._cache = None
+
+    def set_flag(self, flag):
+        self._flags.add(flag)
+
+    def clear_flag(self, flag):
+        self._flags.discard(flag)
+
+    def get_flag(self, flag):
+        return flag in self._flags
+
+    def set_memory_pool_limit(self, pool, size):
+        self._pools[pool.name] = size
+
+    def get_memory_pool_limit(self, pool):
+        return self._pools[pool.name]
+
+    def add_optimization_profile(self, profile):
+        self._profiles.append(profile._shapes)
+        return len(self._profiles) - 1
+
+    def set_calibration_profile(self, profile):
+        self._calibrated = profile._shapes
+
+    def create_timing_cache(self, content):
+        return _TimingCache(content)
+
+    def set_timing_cache(self, cache, ignore_mismatch):
+        if cache._lines[0] != __version__:
+            return False
+        self._cache = cache
+        return True
+
+    def get_timing_cache(self):
+        return self._cache
+
+
+class _Network(_Surface):
+    _cls = "INetworkDefinition"
+
+    def __init__(self, flags):
+        self._flags = flags
+
+
+class OnnxParser(_Surface):
+    _cls = "OnnxParser"
+    num_errors = 0
+
+    def __init__(self, network, log):
+        network._parser = self
+        self._model = ""
+
+    def parse_from_file(self, path):
+        self._model = Path(path).name
+        return True
+
+
+class Builder(_Surface):
+    _cls = "Builder"
+
+    def __init__(self, log):
+        self._log, self._registry = log, _Registry(log)
+
+    def create_network(self, flags):
+        return _Network(flags)
+
+    def create_builder_config(self):
+        return _Config()
+
+    def create_optimization_profile(self):
+        return _Profile()
+
+    def get_plugin_registry(self):
+        return self._registry
+
+    def build_serialized_network(self, network, config):
+        monitor = config.progress_monitor
+        monitor.phase_start("Building engine", None, 1)
+        monitor.step_complete("Building engine", 0)
+        monitor.phase_finish("Building engine")
+        self._log.log(ILogger.INFO, "Total Host Persistent Memory: 19024 bytes")
+        self._log.log(ILogger.INFO, "Max Scratch Memory: 512 bytes")
+        if _FAULT:
+            self._log.log(ILogger.WARNING, _FAULT)
+        if config._cache is not None:
+            config._cache._lines.append(os.environ.get("DOUBLE_TIMING", "kernel 1"))
+        calibrator = getattr(config, "int8_calibrator", None) if "int8_calibrator" in _API["IBuilderConfig"] else None
+        plan = {
+            "version": __version__,
+            "network_flags": network._flags,
+            "flags": sorted(flag.name for flag in config._flags),
+            "pools": config._pools,
+            "profiles": config._profiles,
+            "calibrated": config._calibrated,
+            "level": config.builder_optimization_level,
+            "compatibility": config.hardware_compatibility_level.name,
+            "plugins": self._registry._loaded,
+            "table": calibrator.read_calibration_cache().decode() if calibrator else "",
+        }
+        return json.dumps(plan).encode()
