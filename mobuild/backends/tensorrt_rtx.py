@@ -7,12 +7,14 @@ the graph, because networks are strongly typed. Bytes are reproducible only with
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
 from mobuild.backend import Profile
 from mobuild.backends.network_builder import Builder, lacking_types
+from mobuild.backends.trtexec import polygraphy_shapes
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.node import Built
@@ -23,10 +25,10 @@ from mobuild.units import parse_size, size_text
 
 @dataclass(frozen=True)
 class TensorRTRTX:
-    """`compute_capability` is one (`"8.9"`) or several for one plan, whose order counts. `raw` sets flags,
+    """`compute_capabilities` is one (`"8.9"`) or several for one plan, whose order counts. `raw` sets flags,
     memory pools and attributes of the builder's configuration, unchecked."""
 
-    compute_capability: str | Sequence[str]
+    compute_capabilities: str | Sequence[str]
     workspace: str | int = "4GiB"
     raw: Mapping[str, Any] = field(default_factory=dict)
 
@@ -41,8 +43,8 @@ class TensorRTRTX:
 
     def __post_init__(self) -> None:
         """Write equal wishes alike, so that they have one key."""
-        several = capabilities(self.compute_capability)
-        object.__setattr__(self, "compute_capability", several if len(several) > 1 else "".join(several))
+        several = capabilities(self.compute_capabilities)
+        object.__setattr__(self, "compute_capabilities", several)
         object.__setattr__(self, "workspace", size_text(parse_size(self.workspace, "workspace")))
 
     @property
@@ -57,27 +59,37 @@ class TensorRTRTX:
         with runtime_errors():
             trt = rtx_runtime.module()
         builder = Builder(trt, f"TensorRT-RTX {trt.__version__}")
-        wanted = capabilities(self.compute_capability)
+        wanted = capabilities(self.compute_capabilities)
         _target(builder, wanted)
         builder.limit("WORKSPACE", parse_size(self.workspace, "workspace"))
         builder.set_raw(self.raw)
         builder.parse(model)
         builder.add_profiles(profiles)
         out.write_bytes(builder.build())
-        return Built({"builder": builder.product, "target": ", ".join(wanted)})
+        return builder.built(target=", ".join(wanted))
 
     def lacks(self, precision: str) -> str:
-        return lacking_types(precision, capabilities(self.compute_capability))
+        return lacking_types(precision, capabilities(self.compute_capabilities))
 
     def runs_here(self) -> str:
         here, missing = cuda.probe()
-        wanted = capabilities(self.compute_capability)
+        wanted = capabilities(self.compute_capabilities)
         if missing or here in wanted:
             return missing
         return f"the GPU here has compute capability {here}, the engine is for {', '.join(wanted)}"
 
     def run_options(self, profile: int) -> dict[str, Any]:
         return {"profile": profile}
+
+    def command(self, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
+        """Shell lines that build the same bytes without mobuild; what they cannot say stands in comments."""
+        words = ["polygraphy", "convert", model, "--model-type", "onnx", "--convert-to", "trt", "-o", out]
+        words += polygraphy_shapes(profiles)
+        words += ["--pool-limit", f"workspace:{parse_size(self.workspace)}"]
+        words += ["--profiling-verbosity", "layer_names_only"]  # Polygraphy's own default gives other bytes
+        words += ["--compute-capabilities", *capabilities(self.compute_capabilities)]
+        lines = [f"# TensorRT-RTX {version}", *(f"# not said below: raw.{name}={self.raw[name]}" for name in self.raw)]
+        return "\n".join([*lines, f"POLYGRAPHY_USE_TENSORRT_RTX=1 {shlex.join(words)}"])
 
 
 def capabilities(value: Any) -> tuple[str, ...]:
@@ -93,7 +105,10 @@ def capabilities(value: Any) -> tuple[str, ...]:
     for text in texts:
         major, _, minor = text.partition(".")
         if not (major.isdigit() and minor.isdigit() and len(minor) == 1):
-            raise ConfigError(f"compute_capability: expected the form '8.9', found {text!r}")
+            raise ConfigError(
+                f"compute_capabilities: expected the form '8.9', found {text!r}",
+                "hardware=<card> gives the card's own, hardware=auto that of the GPU here",
+            )
     return texts
 
 

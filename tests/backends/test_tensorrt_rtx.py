@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,24 @@ from mobuild.backends.tensorrt_rtx import TensorRTRTX
 from mobuild.errors import ConfigError
 from mobuild.nodes.build_engine import BuildEngine
 from mobuild.runtime import cuda
+from tests.projects import recipe_project
 
 BATCH = {"batch": [1, 4, 8]}
+_NO_CREATORS = """
+static void *none[1];
+void *getCreators(int *count) { *count = 0; return none; }
+void setLoggerFinder(void *finder) {}
+"""
+_LOADING = """
+import sys
+import tensorrt_rtx
+from mobuild.backends.network_builder import Builder
+from mobuild.errors import NodeFailed
+try:
+    Builder(tensorrt_rtx, "TensorRT-RTX").load_plugins(sys.argv[1:])
+except NodeFailed as error:
+    print(error)
+"""
 
 
 def engine(capability: Any = "8.9", shapes: Any = BATCH, **options: Any) -> BuildEngine:
@@ -34,6 +52,50 @@ def test_plan_is_built_and_described(tmp_path: Path) -> None:
     assert done.measurements["profiles"] == [{"x": "1×16 / 4×16 / 8×16"}]
     assert done.measurements["weight_bytes"] == {"float32": 2048}
     assert "Detected 1 inputs and 1 output network tensors." in done.log
+
+
+def test_memory_and_progress_are_read_from_the_log(tmp_path: Path) -> None:
+    model = engine_nets.convolutions(tmp_path / "m.onnx")
+
+    done = build(engine(shapes={}), model, tmp_path / "out")
+
+    memory = ("host_persistent_bytes", "scratch_bytes", "activation_bytes", "device_weight_bytes")
+    assert all(done.measurements[name] > 0 for name in memory)
+    assert done.measurements["device_persistent_bytes"] == 0
+    assert "[PROGRESS] Building engine: 1 of 6" in done.log
+    assert "[PROGRESS] Building engine: done" in done.log
+
+
+def test_card_of_the_hardware_is_the_default_and_several_may_be_named(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, "  model: {kind: source, uri: m.onnx}\n")
+    words = ("--cfg", "job", "--resolve", "--package", "backend", "hardware=l4", "backend=tensorrt_rtx")
+
+    own = project.mobuild(*words).out
+    several = project.mobuild(*words, "backend.compute_capabilities=['8.6','8.9']").out
+
+    assert "compute_capabilities:\n- '8.9'\n" in own
+    assert "compute_capabilities:\n- '8.6'\n- '8.9'\n" in several
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "hint"),
+    [
+        ("", "SymbolAddress for getCreators could not be loaded", "the library exports no TensorRT plugins"),
+        (_NO_CREATORS, "No creator returned by getPluginCreators", "the library exports no TensorRT plugins"),
+        (None, "Unable to load library", "ldd tells what is missing"),
+    ],
+)
+def test_library_without_plugins_is_refused(tmp_path: Path, source: str | None, words: str, hint: str) -> None:
+    library = tmp_path / "plugins.so"
+    if source is not None:
+        (tmp_path / "plugins.c").write_text(source)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "plugins.c"], check=True)
+
+    done = subprocess.run([sys.executable, "-c", _LOADING, str(library)], capture_output=True, text=True, check=True)
+
+    assert f"cannot load the plugins of '{library}': IPluginRegistry::loadLibrary" in done.stdout
+    assert words in done.stdout
+    assert hint in done.stdout
 
 
 @pytest.mark.skipif(not cuda.probe()[1], reason="a GPU is here")
@@ -210,9 +272,12 @@ def test_equal_wishes_are_equal_backends() -> None:
     assert TensorRTRTX("8.9", "1024MiB") == TensorRTRTX(["8.9"], 1 << 30) == TensorRTRTX(8.9, "1GiB")  # type: ignore[arg-type]
 
 
-def test_malformed_capability_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"compute_capability: expected the form '8.9', found '89'"):
-        TensorRTRTX("89")
+@pytest.mark.parametrize("word", ["89", "CURRENT", "NONE"])
+def test_malformed_capability_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match=rf"compute_capabilities: expected the form '8.9', found '{word}'") as caught:
+        TensorRTRTX(word)
+
+    assert "hardware=auto that of the GPU here" in caught.value.hint
 
 
 def test_malformed_workspace_is_refused() -> None:
