@@ -25,10 +25,12 @@ _EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_byte
 
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """`raw` are session configuration entries of ONNX Runtime, used while building and running."""
+    """`provider_options` are those of the provider (`device_id`, `arena_extend_strategy`), `raw` session configuration
+    entries; both are used while building and running."""
 
     provider: str = ort_runtime.CPU
     level: str = "extended"
+    provider_options: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
 
     name: ClassVar[str] = "onnxruntime"
@@ -44,6 +46,11 @@ class OnnxRuntime:
                 f"level: expected one of {', '.join(ort_runtime.LEVELS)}, found {self.level!r}."
                 f"{did_you_mean(self.level, ort_runtime.LEVELS)}"
             )
+        if self.provider_options and self.provider == ort_runtime.CPU:
+            raise ConfigError(
+                f"provider_options: {self.provider} takes none, found {', '.join(self.provider_options)}",
+                "options of the session go into raw; backend.provider=CUDAExecutionProvider runs on a GPU",
+            )
 
     @property
     def suffix(self) -> str:
@@ -55,7 +62,7 @@ class OnnxRuntime:
 
     def build(self, model: Path, profiles: Sequence[Profile], precision: str, out: Path) -> Built:
         """Write the optimized ONNX; a folder when `model` keeps its weights in external data."""
-        entries = self._entries()
+        entries = _texts(self.raw)
         target = out
         if data_files(model):
             out.mkdir()
@@ -63,7 +70,8 @@ class OnnxRuntime:
             entries = {_EXTERNAL_FILE: DATA_NAME, _EXTERNAL_SIZE: "1024", **entries}
         with runtime_errors():
             ort = ort_runtime.module()
-            ort_runtime.open_session(model, self.provider, self._options(ort, entries, target))
+            options = self._options(ort, entries, target)
+            ort_runtime.open_session(model, self.provider, options, _texts(self.provider_options))
         if not target.exists():
             raise NodeFailed(f"onnxruntime {ort.__version__} wrote no optimized model")
         return Built({"builder": f"onnxruntime {ort.__version__}", "target": self.provider})
@@ -83,10 +91,26 @@ class OnnxRuntime:
         return ""
 
     def run_options(self, profile: int) -> dict[str, Any]:
-        return {"provider": self.provider, "entries": self._entries()}
+        options = {"provider_options": _texts(self.provider_options)} if self.provider_options else {}
+        return {"provider": self.provider, "entries": _texts(self.raw), **options}
 
-    def _entries(self) -> dict[str, str]:
-        return {str(key): str(value) for key, value in self.raw.items()}
+    def command(self, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
+        """Lines of Python, for a shell, that write the same optimized model without mobuild."""
+        level = ort_runtime.LEVELS[self.level]
+        entries = [f"options.add_session_config_entry({key!r}, {value!r})" for key, value in _texts(self.raw).items()]
+        lines = [
+            f"# onnxruntime {version}",
+            "python - <<'EOF'",
+            "import onnxruntime",
+            "options = onnxruntime.SessionOptions()",
+            f"options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{level}",
+            f"options.optimized_model_filepath = {out!r}",
+            *entries,
+            f"providers = [({self.provider!r}, {_texts(self.provider_options)!r})]",
+            f"onnxruntime.InferenceSession({model!r}, options, providers=providers)",
+            "EOF",
+        ]
+        return "\n".join(lines)
 
     def _options(self, ort: Any, entries: Mapping[str, str], target: Path) -> Any:
         options = ort.SessionOptions()
@@ -97,3 +121,7 @@ class OnnxRuntime:
         for key, value in entries.items():
             options.add_session_config_entry(key, value)
         return options
+
+
+def _texts(mapping: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in mapping.items()}

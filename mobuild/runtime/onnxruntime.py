@@ -53,7 +53,7 @@ def open_session(path: Path, provider: str = CPU, options: Any = None, provider_
 
     Raises:
         RuntimeMissing: the provider is not here.
-        EngineError: ONNX Runtime refuses the file, in its own words.
+        EngineError: ONNX Runtime refuses the file, in its own words, or an option is none of the provider's.
     """
     ort = module()
     refuse_missing_provider(ort, provider)
@@ -67,6 +67,12 @@ def open_session(path: Path, provider: str = CPU, options: Any = None, provider_
             f"onnxruntime {ort.__version__}: asked for the provider {provider!r}, got {got[0]!r}",
             _missing_library(ort, provider),
         )
+    ignored = [name for name in provider_options if name not in session.get_provider_options()[provider]]
+    if ignored:
+        raise EngineError(
+            f"onnxruntime {ort.__version__}: {provider} ignores the option {ignored[0]!r}",
+            "ONNX Runtime's page on that execution provider lists its options",
+        )
     return session
 
 
@@ -75,11 +81,11 @@ def refuse_missing_provider(ort: Any, provider: str) -> None:
     available = ort.get_available_providers()
     if provider in available:
         return
-    package = _PACKAGES.get(provider)
+    package, library = _PACKAGES.get(provider), _LIBRARIES.get(provider)
     hint = f"pip install {package}" if package else f"choose one of: {', '.join(available)}"
     raise RuntimeMissing(
         f"onnxruntime {ort.__version__}: asked for the provider {provider!r}, "
-        f"this build has only {', '.join(map(repr, available))}",
+        f"this build has only {', '.join(map(repr, available))}" + (f" and no {library}" if library else ""),
         hint,
     )
 
@@ -90,6 +96,7 @@ def open_engine(
     level: str = "all",
     threads: int = 0,
     entries: Mapping[str, str] = {},
+    provider_options: Mapping[str, str] = {},
 ) -> OnnxEngine:
     """Open an ONNX file, or the only ONNX file in a folder.
 
@@ -101,7 +108,7 @@ def open_engine(
     options.intra_op_num_threads = threads
     for key, value in entries.items():
         options.add_session_config_entry(str(key), str(value))
-    return OnnxEngine(open_session(_onnx_file(path), provider, options))
+    return OnnxEngine(open_session(_onnx_file(path), provider, options, provider_options))
 
 
 class OnnxEngine:

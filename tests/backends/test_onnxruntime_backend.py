@@ -69,15 +69,42 @@ def test_external_data_gives_a_folder_that_runs_elsewhere(tmp_path: Path) -> Non
     assert outputs["y"].shape == (2, 32)
 
 
-def test_missing_provider_is_refused_with_what_to_install(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("provider", "library", "hint"),
+    [
+        ("CUDAExecutionProvider", "libonnxruntime_providers_cuda.so", "pip install onnxruntime-gpu"),
+        ("TensorrtExecutionProvider", "libonnxruntime_providers_tensorrt.so", "pip install onnxruntime-gpu"),
+        ("OpenVINOExecutionProvider", "libonnxruntime_providers_openvino.so", "pip install onnxruntime-openvino"),
+    ],
+)
+def test_provider_that_is_not_here_is_refused_with_its_library(
+    tmp_path: Path, provider: str, library: str, hint: str
+) -> None:
     model = engine_nets.linear(tmp_path / "m.onnx")
 
     with pytest.raises(ToolchainError) as caught:
-        engine(provider="CUDAExecutionProvider").build({"model": model}, tmp_path / "out")
+        engine(provider=provider).build({"model": model}, tmp_path / "out")
 
-    assert "asked for the provider 'CUDAExecutionProvider', this build has only" in caught.value.message
+    assert f"asked for the provider {provider!r}, this build has only" in caught.value.message
     assert "'CPUExecutionProvider'" in caught.value.message
-    assert caught.value.hint == "pip install onnxruntime-gpu"
+    assert caught.value.message.endswith(f" and no {library}")
+    assert caught.value.hint == hint
+    assert not (tmp_path / "out").exists()
+
+
+def test_option_that_the_provider_ignores_is_refused(tmp_path: Path) -> None:
+    model = engine_nets.linear(tmp_path / "m.onnx")
+    node = engine(provider="AzureExecutionProvider", provider_options={"device_id": 1})
+
+    with pytest.raises(NodeFailed, match="AzureExecutionProvider ignores the option 'device_id'"):
+        node.build({"model": model}, tmp_path / "out")
+
+
+def test_options_of_the_cpu_provider_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        engine(provider_options={"device_id": 1})
+
+    assert caught.value.message == "provider_options: CPUExecutionProvider takes none, found device_id"
 
 
 def test_misspelt_provider_is_refused_with_the_choices(tmp_path: Path) -> None:
