@@ -214,6 +214,18 @@ class Builder:
         destination.symlink_to(self.store.objects.path(producer.digest))
         return destination
 
+    def _before(self, step: Step, outcome: Outcome) -> dict[str, object]:
+        """What the last build of this node of this variant measured, of what the node wants to compare."""
+        last = self.planner.last(step)
+        found = self.store.records.find(last.fingerprint.key) if last else ()
+        names = [name for name in getattr(step.spec.node, "trends", ()) if name in outcome.measurements]
+        return {
+            f"{name}_before": each.measurements[name]
+            for each in found[:1]
+            for name in names
+            if name in each.measurements
+        }
+
     def _make_record(
         self, step: Step, outcome: Outcome, found: tuple[Condition, ...], out: Path, log: Path, started: str
     ) -> Record:
@@ -228,7 +240,7 @@ class Builder:
             artifact=artifact,
             suffix=step.spec.node.suffix if not artifact.is_folder else "",
             seconds=outcome.seconds,
-            measurements=outcome.measurements,
+            measurements={**outcome.measurements, **self._before(step, outcome)},
             onnx=outcome.onnx,
             warnings=warnings,
             conditions=found,

@@ -57,6 +57,13 @@ class PassesThrough(Protocol):
         """The role that stands for the node; empty when the node does something."""
 
 
+class Trends(Protocol):
+    """A node of which some measurements tell more beside those of its last build."""
+
+    trends: ClassVar[Sequence[str]]
+    """Names of measurements; the record holds the last build's as well, with `_before` behind the name."""
+
+
 class Alternatives(Protocol):
     """A node that can be done in several ways, each with a key of its own: on the device, or by proxy."""
 

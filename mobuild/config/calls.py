@@ -21,6 +21,7 @@ VERBS = (
     "init",
     "path",
     "log",
+    "command",
     "shell",
     "inspect",
     "verify",
@@ -30,7 +31,7 @@ VERBS = (
     "doctor",
     "clean",
 )
-_OF_A_TARGET = ("path", "log", "shell")
+_OF_A_TARGET = ("path", "log", "command", "shell")
 _OF_A_NAME = ("pin", "inspect")
 _OF_RUNS = ("why",)
 _OF_THE_CACHE = ("gc", "inspect", "verify_all", "list_pins", "unpin", "between")

@@ -49,6 +49,7 @@ class BuildEngine:
     kind: ClassVar[str] = "build_engine"
     revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = True
+    trends: ClassVar[tuple[str, ...]] = ("host_persistent_bytes", "engine_bytes")
 
     def __post_init__(self) -> None:
         """Check what needs no model, and write equal wishes alike, so that they have one key."""

@@ -14,7 +14,10 @@ _DRIVER = """
 #include <stdlib.h>
 #include <string.h>
 int cuInit(unsigned flags) { return 0; }
-int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+int cuDriverGetVersion(int *version) {
+  *version = getenv("GPU_CUDA") ? atoi(getenv("GPU_CUDA")) : 13000;
+  return 0;
+}
 int cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
 int cuDeviceGetName(char *name, int size, int device) { strncpy(name, getenv("GPU_NAME"), size); return 0; }
 int cuDeviceTotalMem_v2(size_t *size, int device) { *size = (size_t)atoi(getenv("GPU_MIB")) << 20; return 0; }

@@ -1,0 +1,77 @@
+"""`mobuild command TARGET`: the command line that builds the same engine without mobuild."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mobuild.errors import NodeFailed
+from mobuild.facts.releases import PRODUCTS, release
+from mobuild.graph import local_source
+from mobuild.job import Job
+from mobuild.planner import Plan, Step
+from mobuild.report import messages
+from mobuild.report.artifacts import artifact_path
+from mobuild.verbs.session import Session, findings, refuse
+
+
+def command(jobs: Sequence[Job]) -> int:
+    """Print shell lines for every target, each for the version that builds it here.
+
+    Raises:
+        NodeFailed: the target is no engine, or the model that it is built from is not there yet.
+    """
+    session = Session.open(jobs)
+    planned = session.plan(jobs)
+    for number, job in enumerate(jobs):
+        refuse(job, findings(job, session.keys))
+        for target in job.graph.targets:
+            step = planned.steps[planned.of[number][target]]
+            where = f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r}"
+            if step.spec.node.kind != "build_engine":
+                raise NodeFailed(f"{where} is no engine: mobuild itself makes it", "mobuild command engine")
+            print(_lines(session, planned, job, target, step, where))
+    return 0
+
+
+def _lines(session: Session, planned: Plan, job: Job, target: str, step: Step, where: str) -> str:
+    node: Any = step.spec.node
+    producer = planned.steps[step.needs["model"].identity]
+    name = job.graph.edges[target]["model"].node
+    model = local_source(producer.spec) or artifact_path(job, name, producer.spec.node.suffix)
+    if producer.state != "fresh":
+        raise NodeFailed(f"{where}: {name!r}, its model, is not built yet", f"mobuild {_for(job, name)}")
+    if not model.exists() and not model.with_suffix("").exists():
+        messages.note(f"{name!r} is put there by: mobuild {_for(job, name)}")
+    out = f"{target}{node.suffix}"
+    told = node.command(_summary(producer, model), str(model), out, _version(session, step))
+    if not told:
+        raise NodeFailed(f"{where}: backend {node.backend.name!r} tells no command line")
+    return str(told)
+
+
+def _summary(producer: Step, model: Path) -> Mapping[str, Any]:
+    if producer.record:
+        return producer.record.onnx
+    from mobuild import onnxmodel  # the user's own file, which no record tells of
+
+    return onnxmodel.summary(model)
+
+
+def _version(session: Session, step: Step) -> str:
+    """The builder's: asked for, installed, or the newest that is known."""
+    backend: Any = getattr(step.spec.node, "backend", None)
+    installed = session.keys.environment(step.spec.python).distributions
+    found = getattr(backend, "version", "") or installed.get(backend.distribution, "")
+    if found or backend.name not in PRODUCTS:
+        return str(found)
+    newest = release(backend.name).version
+    messages.note(f"{backend.name} is not installed and no backend.version is asked for: this is for {newest}")
+    return newest
+
+
+def _for(job: Job, target: str) -> str:
+    others = [word for word in shlex.split(job.words) if not word.startswith("target=")]
+    return shlex.join([f"target={target}", *others])

@@ -1,0 +1,173 @@
+"""`mobuild command engine`: what it prints builds the same engine without mobuild."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import engine_nets
+import pytest
+
+from mobuild.backends.tensorrt import TensorRT
+from mobuild.facts.features import flag
+from tests.projects import Project
+
+PROFILES = ({"x": ((1, 16), (4, 16), (8, 16)), "n": ((), (), ())},)
+TWO = ({"x": ((1, 16), (1, 16), (1, 16))}, {"x": ((2, 16), (4, 16), (8, 16))})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path / "project", tmp_path / "cache")
+    project.write("conf/project/default.yaml", "# @package _global_\nshapes: {batch: [1, 4, 8]}\n")
+    engine_nets.linear(project.root / "det.onnx")
+    return project
+
+
+def run(project: Project, lines: str) -> None:
+    """Run printed lines in a shell, with the tools of this environment."""
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    subprocess.run(["sh", "-ec", lines], cwd=project.root, env={"PATH": path, "HOME": str(project.root)}, check=True)
+
+
+@pytest.mark.parametrize("hardware", ["l4", "cpu"])
+def test_the_printed_lines_make_the_same_bytes(project: Project, hardware: str) -> None:
+    words = ("model=det.onnx", "nodes.engine.needs.model=onnx", f"hardware={hardware}")
+    built = project.mobuild("target=engine", *words).out.split()[-1]
+
+    lines = project.mobuild("command", "engine", *words).out
+    run(project, lines)
+
+    made = project.root / Path(built).name
+    assert made.read_bytes() == (project.root / built).read_bytes()
+
+
+def test_a_target_that_is_no_engine_has_no_command(project: Project) -> None:
+    done = project.mobuild("command", "sanitized", "model=det.onnx", check=False)
+
+    assert done.status == 1
+    assert "'sanitized' is no engine: mobuild itself makes it" in done.errors[0]
+
+
+def test_a_model_that_is_not_built_yet_is_named_with_how_to_build_it(project: Project) -> None:
+    done = project.mobuild("command", "engine", "model=det.onnx", check=False)
+
+    assert done.status == 1
+    assert "'sanitized', its model, is not built yet" in done.errors[0]
+    assert "mobuild target=sanitized model=det.onnx" in done.errors[0]
+
+
+def test_tensorrt_is_told_for_the_version_that_is_asked_for(project: Project) -> None:
+    words = ("model=det.onnx", "nodes.engine.needs.model=onnx", "hardware=l4", "backend=tensorrt")
+
+    ten = project.mobuild("command", "engine", *words, 'backend.version="10.9"').out
+    newest = project.mobuild("command", "engine", *words)
+
+    assert ten.startswith("# TensorRT 10.9\ntrtexec --onnx=")
+    assert "--stronglyTyped" in ten
+    assert "--stronglyTyped" not in newest.out
+    assert "tensorrt is not installed and no backend.version is asked for" in newest.err
+
+
+def words_of(backend: TensorRT, version: str, precision: str = "fp32", profiles: object = PROFILES) -> list[str]:
+    """The words of the trtexec line."""
+    lines = backend.command("m.onnx", profiles, precision, "e.plan", version).splitlines()  # type: ignore[arg-type]
+    return shlex.split(next(line for line in lines if line.startswith("trtexec")))
+
+
+def test_the_line_says_all_options() -> None:
+    backend = TensorRT(
+        "8.9",
+        workspace="1GiB",
+        hardware_compatibility="same_compute_capability",
+        version_compatible=True,
+        exclude_lean_runtime=True,
+        builder_optimization_level=5,
+        plugins=("lib/a.so", "lib/b.so"),
+        timing_cache="l4.cache",
+        raw={"TF32": False, "REFIT": True},
+    )
+
+    assert words_of(backend, "10.16") == [
+        "trtexec",
+        "--onnx=m.onnx",
+        "--saveEngine=e.plan",
+        "--skipInference",
+        "--stronglyTyped",
+        "--memPoolSize=workspace:1024M",
+        "--minShapes=x:1x16,n:scalar",
+        "--optShapes=x:4x16,n:scalar",
+        "--maxShapes=x:8x16,n:scalar",
+        "--builderOptimizationLevel=5",
+        "--profilingVerbosity=layer_names_only",
+        "--hardwareCompatibilityLevel=sameComputeCapability",
+        "--versionCompatible",
+        "--excludeLeanRuntime",
+        "--staticPlugins=lib/a.so",
+        "--staticPlugins=lib/b.so",
+        "--timingCacheFile=l4.cache",
+        "--noTF32",
+        "--refit",
+    ]
+
+
+def test_several_profiles_are_numbered() -> None:
+    words = words_of(TensorRT("8.9"), "10.16", profiles=TWO)
+
+    assert [word for word in words if "rofile=" in word or "min" in word] == [
+        "--profile=0",
+        "--minShapes=x:1x16",
+        "--profile=1",
+        "--minShapes=x:2x16",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("precision", "flags"), [("fp16", {"--fp16"}), ("int8", {"--int8", "--fp16", "--calib=calibration.cache"})]
+)
+def test_weak_typing_has_precision_flags(precision: str, flags: set[str]) -> None:
+    words = words_of(TensorRT("8.9", typing="weak"), "10.16", precision)
+
+    assert flags <= set(words)
+    assert "--stronglyTyped" not in words
+
+
+@pytest.mark.parametrize("version", ["10.0", "10.4", "10.9", "10.12", "10.16", "11.0", "11.2", "11.5"])
+def test_no_flag_is_unknown_to_the_version(version: str) -> None:
+    backend = TensorRT("8.9", hardware_compatibility="same_compute_capability", raw={"MONITOR_MEMORY": True})
+
+    told = backend.command("m.onnx", PROFILES, "fp32", "e.plan", version)
+
+    for word in words_of(backend, version)[1:]:
+        assert flag(word, version).word in ("yes", "limited"), word
+    is_old = version in ("10.0", "10.4")
+    assert ("# not said below: --hardwareCompatibilityLevel=sameComputeCapability" in told) == is_old
+
+
+def test_what_only_the_api_can_set_is_told() -> None:
+    told = TensorRT("8.9", raw={"max_aux_streams": 2}).command("m.onnx", PROFILES, "fp32", "e.plan", "11.4")
+
+    assert "# not said below: raw.max_aux_streams=2\n" in told
+
+
+def test_polygraphy_knows_every_flag_that_is_told() -> None:
+    backend = TensorRT(
+        "8.9",
+        hardware_compatibility="ampere_plus",
+        version_compatible=True,
+        exclude_lean_runtime=True,
+        plugins=("a.so",),
+        timing_cache="l4.cache",
+    )
+    told = backend.command("m.onnx", PROFILES[:1], "fp32", "e.plan", "11.4").splitlines()[-1]
+    words = shlex.split(told.removeprefix("# "))
+    polygraphy = shutil.which("polygraphy", path=str(Path(sys.executable).parent))
+    assert polygraphy
+
+    known = subprocess.run([polygraphy, "convert", "--help"], capture_output=True, text=True, check=True).stdout
+
+    assert words[:2] == ["polygraphy", "convert"]
+    assert [word for word in words if word.startswith("--") and word not in known] == []
