@@ -21,6 +21,8 @@ int cuDriverGetVersion(int *version) {
 int cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
 int cuDeviceGetName(char *name, int size, int device) { strncpy(name, getenv("GPU_NAME"), size); return 0; }
 int cuDeviceTotalMem_v2(size_t *size, int device) { *size = (size_t)atoi(getenv("GPU_MIB")) << 20; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = 0; return 0; }
+int cuCtxSetCurrent(void *context) { return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   *value = attribute == 75 ? atoi(getenv("GPU_MAJOR")) : attribute == 76 ? atoi(getenv("GPU_MINOR"))
          : attribute == 16 ? atoi(getenv("GPU_SMS")) : 0;

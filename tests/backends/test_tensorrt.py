@@ -42,6 +42,20 @@ except MobuildError as error:
 """
 
 
+_OPENING = """
+import json, sys
+from pathlib import Path
+from mobuild.engine_errors import runtime_errors
+from mobuild.errors import NodeFailed
+from mobuild.runtime.runner import open_engine
+try:
+    with runtime_errors():
+        open_engine(Path("out"), "tensorrt", **json.loads(sys.argv[1]))
+except NodeFailed as error:
+    print(error)
+"""
+
+
 @dataclass(frozen=True)
 class Machine:
     """A machine with one card and one TensorRT, and what it remembers."""
@@ -71,15 +85,25 @@ class Machine:
             "scratch": str(self.folder / "scratch"),
         }
         card = fake_gpu.L4 if gpu is None else gpu
-        own = {"LD_LIBRARY_PATH": str(self.driver), **card} if card else {}
-        path = os.pathsep.join([str(DOUBLES), *sys.path])
-        variables = {**os.environ, "PYTHONPATH": path, "DOUBLE_TENSORRT": version, **own, **environment}
+        variables = {**self.variables(version, card), **environment}
         command = [sys.executable, "-c", _CHILD, json.dumps(request)]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout.rpartition("ANSWER")[2])
         plan = {} if "error" in answer else json.loads((self.folder / "out").read_text())
         return {"log": done.stderr, "plan": plan, **answer}
+
+    def python(self, code: str, version: str, *words: str) -> str:
+        """What a Python program prints on the machine."""
+        command = [sys.executable, "-c", code, *words]
+        variables = self.variables(version, fake_gpu.L4)
+        done = subprocess.run(command, env=variables, cwd=self.folder, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def variables(self, version: str, card: Mapping[str, str]) -> dict[str, str]:
+        own = {"LD_LIBRARY_PATH": str(self.driver), **card} if card else {}
+        path = os.pathsep.join([str(DOUBLES), *sys.path])
+        return {**os.environ, "PYTHONPATH": path, "DOUBLE_TENSORRT": version, **own}
 
     def slots(self) -> list[Path]:
         return sorted(path for path in (self.folder / "scratch").iterdir() if not path.name.endswith(".lock"))
@@ -243,6 +267,13 @@ def test_a_damaged_timing_cache_is_begun_anew(machine: Machine) -> None:
     assert machine.slots()[0].read_text().splitlines() == [TEN, "kernel 1"]
 
 
+def test_without_a_timing_cache_nothing_is_remembered(machine: Machine, tmp_path: Path) -> None:
+    done = machine.build(l4(timing_cache="none"))
+
+    assert done["measurements"]["timing_cache"] == {"before": "none"}
+    assert not (tmp_path / "scratch").exists()
+
+
 def test_a_pinned_timing_cache_is_read_and_never_written(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "pinned").write_text(f"{TEN}\nkernel 0")
 
@@ -317,6 +348,28 @@ def test_a_warning_whose_cause_is_known_is_told(machine: Machine) -> None:
 
     assert len(done["warnings"]) == 1
     assert "weights lie beyond 65504" in done["warnings"][0]
+
+
+def test_a_plan_of_another_release_is_refused_and_both_are_named(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "plugins.so").write_text("my plugins")
+    backend = l4(version_compatible=True, plugins=(str(tmp_path / "plugins.so"),))
+    machine.build(backend, "10.9.0.34")
+
+    done = machine.python(_OPENING, TEN, json.dumps(backend.run_options(0)))
+
+    assert (
+        "TensorRT 10.16.1.11 refuses the plan: Version tag does not match. Note: Current Version: 10.16.1.11, "
+        "Serialized Engine Version: 10.9.0.34; host code True; ['my plugins']"
+    ) in done
+    assert "another TensorRT built this engine than the one that opens it" in done
+
+
+def test_a_plan_whose_plugins_are_not_here_is_refused(machine: Machine) -> None:
+    machine.build(l4())
+
+    done = machine.python(_OPENING, TEN, json.dumps(l4(plugins=("none.so",)).run_options(0)))
+
+    assert "TensorRT cannot load the plugins of 'none.so': IPluginRegistry::loadLibrary" in done
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,24 @@ class _Config(_Surface):
         return self._cache
 
 
+class Runtime(_Surface):
+    """Loads plugins and refuses every plan, in the words of a real one."""
+
+    _cls = "Runtime"
+    engine_host_code_allowed = False
+
+    def __init__(self, log):
+        self._log, self._registry = log, _Registry(log)
+
+    def get_plugin_registry(self):
+        return self._registry
+
+    def deserialize_cuda_engine(self, plan):
+        found = json.loads(plan)["version"]
+        words = f"Version tag does not match. Note: Current Version: {__version__}, Serialized Engine Version: {found}"
+        self._log.log(ILogger.ERROR, f"{words}; host code {self.engine_host_code_allowed}; {self._registry._loaded}")
+
+
 class _Network(_Surface):
     _cls = "INetworkDefinition"
 
