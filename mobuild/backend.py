@@ -58,3 +58,32 @@ class Backend(Protocol):
 
     def run_options(self, profile: int) -> Mapping[str, Any]:
         """Options of `runtime.runner.open_engine` to open the engine for its profile number `profile`."""
+
+
+class ReadsFiles(Protocol):
+    """A backend that reads files of the project besides the model: plugins, a pinned timing cache.
+
+    The fields that hold their paths are `node.unkeyed`; the files are inputs of the engine, by content.
+    """
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Role → path, as kind `source` takes them."""
+
+    def placed(self, inputs: Mapping[str, Path]) -> Backend:
+        """The backend with the paths under which its files lie during the build."""
+
+
+class TellsCommand(Protocol):
+    """A backend whose engines can be built with other tools, too."""
+
+    def command(self, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
+        """Shell lines that do so, for the builder's `version`."""
+
+
+class WeaklyTyped(Protocol):
+    """A backend that may use lower types than those of the graph, which therefore need not be there."""
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether it does, with its present options."""
