@@ -20,7 +20,8 @@ from mobuild.backend import Backend
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed, Refused, did_you_mean
 from mobuild.node import Built
-from mobuild.onnxmodel.precision import precisions, weight_bytes
+from mobuild.onnxmodel.files import weight_bytes
+from mobuild.onnxmodel.precision import precisions
 from mobuild.onnxmodel.qdq import DEQUANTIZE, INTEGER, QUANTIZE, assert_symmetric, is_quantized
 from mobuild.profiles import Sizes, check_shapes, profiles
 from mobuild.runtime.runner import open_engine
@@ -47,7 +48,7 @@ class BuildEngine:
     precision: str = "fp32"
 
     kind: ClassVar[str] = "build_engine"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
     isolated: ClassVar[bool] = True
     trends: ClassVar[tuple[str, ...]] = ("host_persistent_bytes", "engine_bytes")
 

@@ -27,7 +27,7 @@ class Command:
     """
 
     kind: ClassVar[str] = "command"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = True
 
     cmd: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from mobuild.errors import NodeFailed
 
 MODEL_NAME = "model.onnx"
 DATA_NAME = "model.onnx.data"
+_DTYPES = {"float": "float32", "double": "float64"}
 EXTERNAL_BYTES = 3 << 29  # 1.5 GiB: leaves room below protobuf's 2 GiB for what tools add
 
 
@@ -128,6 +130,19 @@ def tensor_bytes(model: Any) -> int:
     from mobuild.onnxmodel.walk import tensors
 
     return sum(size_bytes(tensor) for tensor in tensors(model))
+
+
+def weight_bytes(model: Any) -> dict[str, int]:
+    """Bytes of constants by type. External data need not be loaded."""
+    import onnx
+
+    from mobuild.onnxmodel.walk import tensors
+
+    found: Counter[str] = Counter()
+    for tensor in tensors(model):
+        name = onnx.TensorProto.DataType.Name(tensor.data_type).lower()
+        found[_DTYPES.get(name, name)] += size_bytes(tensor)
+    return dict(sorted(found.items()))
 
 
 def size_bytes(tensor: Any) -> int:

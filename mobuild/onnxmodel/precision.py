@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
-from mobuild.onnxmodel.files import size_bytes
 from mobuild.onnxmodel.qdq import is_quantized
 from mobuild.onnxmodel.summary import of_model
 from mobuild.onnxmodel.walk import nodes, tensors
 
 _LOW = {10: "fp16", 16: "bf16"}  # onnx.TensorProto.FLOAT16, BFLOAT16
-_DTYPES = {"float": "float32", "double": "float64"}
 
 
 def precisions(model: Any) -> tuple[str, ...]:
@@ -24,14 +21,3 @@ def precisions(model: Any) -> tuple[str, ...]:
     if is_quantized(of_model(model)):
         found.insert(0, "int8")
     return tuple(found) or ("fp32",)
-
-
-def weight_bytes(model: Any) -> dict[str, int]:
-    """Bytes of constants by type. External data need not be loaded."""
-    import onnx
-
-    found: Counter[str] = Counter()
-    for tensor in tensors(model):
-        name = onnx.TensorProto.DataType.Name(tensor.data_type).lower()
-        found[_DTYPES.get(name, name)] += size_bytes(tensor)
-    return dict(sorted(found.items()))

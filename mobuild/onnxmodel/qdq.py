@@ -13,8 +13,7 @@ from typing import Any
 
 from mobuild.errors import NodeFailed
 from mobuild.onnxmodel.files import size_bytes
-from mobuild.onnxmodel.summary import operator
-from mobuild.onnxmodel.walk import nodes, tensors
+from mobuild.onnxmodel.walk import node_name, nodes, operator, tensors
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 INTEGER = frozenset(
@@ -76,8 +75,8 @@ def assert_symmetric(model: Any, product: str = "TensorRT") -> None:
         NodeFailed: a zero point that is not 0, a type other than int8, or integer operators; names the nodes.
     """
     found: dict[str, list[str]] = {}
-    for kind, words in _refused(model):
-        found.setdefault(kind, []).append(words)
+    for kind, name, words in refused(model):
+        found.setdefault(kind, []).append(f"node {name!r} {words}")
     if found:
         told = [each[0] + (f" (and {len(each) - 1} like it)" if len(each) > 1 else "") for each in found.values()]
         raise NodeFailed(
@@ -101,16 +100,19 @@ def counts(model: Any) -> dict[str, Any]:
     }
 
 
-def _refused(model: Any) -> Iterator[tuple[str, str]]:
-    """(kind of fault, what and where)."""
+def refused(model: Any) -> Iterator[tuple[str, str, str]]:
+    """(kind of fault, node, what it does): `zero`, `bias`, `integer …` for an operator, else the type.
+
+    What lies in external data that was not loaded is not judged.
+    """
     import onnx
     from onnx import numpy_helper
 
     constants = _constants(model)
     for node in nodes(model):
-        name = f"node {node.name or node.output[0]!r}"
+        name = node_name(node)
         if operator(node) in INTEGER:
-            yield operator(node), f"{name} ({operator(node)}) computes in integers"
+            yield f"integer {operator(node)}", name, f"({operator(node)}) computes in integers"
         if node.op_type not in (QUANTIZE, DEQUANTIZE):
             continue
         point = constants.get(node.input[2]) if len(node.input) > 2 else None
@@ -118,13 +120,18 @@ def _refused(model: Any) -> Iterator[tuple[str, str]]:
         typed = point or data
         kind = onnx.TensorProto.DataType.Name(typed.data_type) if typed else ""
         if kind == "INT32":
-            yield "bias", f"{name} dequantises {node.input[0]!r} of int32, a bias"
-        elif point and kind in ("INT8", "UINT8", "INT16", "UINT16") and (zeros := numpy_helper.to_array(point)).any():
-            yield "zero", f"{name} has zero point {int(zeros.ravel()[abs(zeros.astype(int)).argmax()])}, not 0"
+            yield "bias", name, f"dequantises {node.input[0]!r} of int32, a bias"
+        elif _is_read(point, kind) and (zeros := numpy_helper.to_array(point)).any():
+            yield "zero", name, f"has zero point {int(zeros.ravel()[abs(zeros.astype(int)).argmax()])}, not 0"
         elif kind and kind not in _TAKEN:
-            yield kind, f"{name} is of {kind.lower()}"
+            yield kind, name, f"is of {kind.lower()}"
         elif node.op_type == QUANTIZE and not kind and not _output_type(node):
-            yield "none", f"{name} has no zero point, which means uint8"
+            yield "none", name, "has no zero point, which means uint8"
+
+
+def _is_read(point: Any, kind: str) -> bool:
+    """Whether a zero point is of whole numbers that are here."""
+    return kind in ("INT8", "UINT8", "INT16", "UINT16") and bool(point) and point.data_location != point.EXTERNAL
 
 
 def _output_type(node: Any) -> int:

@@ -6,30 +6,72 @@ onnx. External data is not read.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mobuild.onnxmodel.files import load, size_bytes
-from mobuild.onnxmodel.walk import graphs, nodes, tensors
+from mobuild.onnxmodel.files import load, size_bytes, weight_bytes
+from mobuild.onnxmodel.signs import signs
+from mobuild.onnxmodel.walk import graphs, node_name, nodes, operator, tensors
 
 RANGE_PREFIX = "mobuild.range."
 _DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
+_MOST_ACTIVATIONS = 32
+COMMON = frozenset(
+    (
+        *("Add", "And", "ArgMax", "ArgMin", "AveragePool", "BatchNormalization", "Cast", "Ceil", "Clip", "Concat"),
+        *("Constant", "ConstantOfShape", "Conv", "ConvTranspose", "DepthToSpace", "DequantizeLinear", "Div", "Elu"),
+        *("Equal", "Erf", "Exp", "Expand", "Flatten", "Floor", "Gather", "GatherElements", "Gemm", "GlobalAveragePool"),
+        *("GlobalMaxPool", "Greater", "HardSigmoid", "Identity", "InstanceNormalization", "LeakyRelu", "Less", "Log"),
+        *("LogSoftmax", "MatMul", "Max", "MaxPool", "Min", "Mul", "Neg", "Not", "Or", "PRelu", "Pad", "Pow"),
+        *("QuantizeLinear", "Range", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Resize"),
+        *(
+            "Shape",
+            "Sigmoid",
+            "Size",
+            "Slice",
+            "Softmax",
+            "Softplus",
+            "Split",
+            "Sqrt",
+            "Squeeze",
+            "Sub",
+            "Tanh",
+            "Tile",
+        ),
+        *("Transpose", "Unsqueeze", "Upsample", "Where"),
+    )
+)
+"""Operators that every builder takes, whatever its age: which nodes they are is not worth keeping."""
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """Summary of the ONNX artifact at `path` (a file or a folder).
+    """Summary of the ONNX artifact at `path` (a file or a folder): `of_model`, and what rules look for.
+
+    `named`: operator → its nodes, of those that are not `COMMON` and no functions of the model's own; `signs` as
+    `signs.signs` says; `types`: type → bytes of constants; `embeddings`: integer input → rows of the table that it
+    looks up; `activations`: different types and shapes of tensors inside, the largest first.
+    """
+    model = load(path, external_data=False)
+    return {
+        **of_model(model),
+        "named": _named(model),
+        "signs": signs(model),
+        "types": weight_bytes(model),
+        "embeddings": _embeddings(model),
+        "activations": _activations(model),
+    }
+
+
+def of_model(model: Any) -> dict[str, Any]:
+    """What most of mobuild needs to know of an `onnx.ModelProto`.
 
     `inputs`, `outputs`: `[{name, dtype, shape}]` in the file's order; a shape holds ints, axis names and
     None for unnamed axes, and is None as a whole when the file declares none. `nodes` and `operators`
     count subgraphs and functions; an operator of another domain is `domain::name`.
     """
-    return of_model(load(path, external_data=False))
-
-
-def of_model(model: Any) -> dict[str, Any]:
-    """The same for an `onnx.ModelProto`."""
     constants = {each.name for each in model.graph.initializer}  # inputs as well before IR version 4
     inputs = [_tensor(value) for value in model.graph.input if value.name not in constants]
     operators = Counter(operator(node) for node in nodes(model))
@@ -77,8 +119,41 @@ def write_ranges(model: Any, wanted: Mapping[str, Any]) -> None:
         model.metadata_props.add(key=key, value=value)
 
 
-def operator(node: Any) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else str(node.op_type)
+def _named(model: Any) -> dict[str, list[str]]:
+    own = {(each.domain, each.name) for each in model.functions}
+    found: dict[str, list[str]] = {}
+    for node in nodes(model):
+        if operator(node) not in COMMON and (node.domain, node.op_type) not in own:
+            found.setdefault(operator(node), []).append(node_name(node))
+    return {name: found[name] for name in sorted(found)}
+
+
+def _embeddings(model: Any) -> dict[str, int]:
+    """Integer input → rows of the smallest table that it looks up."""
+    tables = {each.name: each.dims[0] for each in model.graph.initializer if len(each.dims) == 2}
+    aliases = {each.name: each.name for each in model.graph.input}
+    found: dict[str, int] = {}
+    for node in model.graph.node:
+        if node.op_type in ("Cast", "Identity") and node.input[0] in aliases:
+            aliases[node.output[0]] = aliases[node.input[0]]
+        if node.op_type != "Gather" or node.input[0] not in tables or node.input[1] not in aliases:
+            continue
+        if not any(each.name == "axis" and each.i for each in node.attribute):
+            name, rows = aliases[node.input[1]], tables[node.input[0]]
+            found[name] = min(rows, found.get(name, rows))
+    return dict(sorted(found.items()))
+
+
+def _activations(model: Any) -> list[list[Any]]:
+    """[type, shape] of tensors whose every axis is a size or a name."""
+    found = {}
+    for value in model.graph.value_info:
+        tensor = _tensor(value)
+        shape = tensor["shape"]
+        if shape and None not in shape:
+            found[tensor["dtype"], tuple(shape)] = math.prod(axis for axis in shape if isinstance(axis, int))
+    largest = sorted(found, key=lambda each: (-found[each], str(each)))[:_MOST_ACTIVATIONS]
+    return [[dtype, list(shape)] for dtype, shape in largest]
 
 
 def _tensor(value: Any) -> dict[str, Any]:
@@ -92,7 +167,7 @@ def _tensor(value: Any) -> dict[str, Any]:
 
 def _dim(dim: Any) -> Any:
     if dim.HasField("dim_value"):
-        return dim.dim_value
+        return dim.dim_value if dim.dim_value >= 0 else None  # some exporters write -1 for an axis without a name
     return dim.dim_param or None
 
 

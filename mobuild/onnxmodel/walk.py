@@ -25,6 +25,16 @@ def nodes(model: Any) -> Iterator[Any]:
         yield from function.node
 
 
+def operator(node: Any) -> str:
+    """`Conv`, or `domain::name` for an operator of another domain."""
+    return f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else str(node.op_type)
+
+
+def node_name(node: Any) -> str:
+    """The name of a node; its first output where it has none."""
+    return str(node.name or next(iter(node.output), "") or node.op_type)
+
+
 def tensors(model: Any) -> Iterator[Any]:
     """Every constant tensor: initializers, sparse ones by their values and indices, and attributes."""
     for graph in graphs(model):

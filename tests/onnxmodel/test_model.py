@@ -47,6 +47,11 @@ def test_summary_is_plain_json(tmp_path: Path) -> None:
         "external_data": False,
         "ranges": {},
         "functions": 0,
+        "named": {},
+        "signs": {},
+        "types": {"float32": 16384},
+        "embeddings": {},
+        "activations": [],
     }
 
 
@@ -71,6 +76,10 @@ def test_unnamed_axes_get_names() -> None:
     assert found["inputs"][0]["shape"] == [None, "n", 3]
     assert onnxmodel.axes(found["inputs"][0]) == ("x_0", "n", 3)
     assert found["dynamic_axes"] == ["n", "x_0"]
+
+
+def test_negative_size_is_an_axis_without_a_name() -> None:
+    assert of_model(model([], [value("x", [-1, 3])], []))["inputs"][0]["shape"] == [None, 3]
 
 
 def test_strip_leaves_meaning_and_our_own_metadata() -> None:

@@ -33,7 +33,7 @@ class Export:
     """
 
     kind: ClassVar[str] = "export"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = True
 
     model: str = user_code()

@@ -44,7 +44,7 @@ class Quantize:
     """
 
     kind: ClassVar[str] = "quantize"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
 
     precision: str

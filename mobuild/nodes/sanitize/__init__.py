@@ -33,7 +33,7 @@ class Sanitize:
     """
 
     kind: ClassVar[str] = "sanitize"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = False
 
     infer_shapes: bool = True
