@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mobuild import facts
-from mobuild.facts import load, order
+from mobuild.facts import load, order, rtx
 from mobuild.facts.capabilities import Capability, capability, computes, precisions
 from mobuild.facts.cuda import compiles, driver_fits, driver_floor, toolkit_driver
 from mobuild.facts.features import Feature, feature, flag, replacement
@@ -17,6 +17,7 @@ from mobuild.facts.frameworks import ir_for_opset, onnx_for_opset, ort_for_opset
 from mobuild.facts.operators import operator, operator_types
 from mobuild.facts.releases import (
     cuda_fits,
+    host_fits,
     nearest_release,
     opset_range,
     python_fits,
@@ -24,6 +25,7 @@ from mobuild.facts.releases import (
     releases,
     supports,
 )
+from mobuild.onnxmodel import branches, signs
 
 FILES = sorted(path.stem for path in Path(facts.__file__).parent.glob("*.yaml"))
 VERSIONS = ("version", "sm_min", "sm_max", "capability", "since", "deprecated", "removed", "until", "driver", "major")
@@ -355,7 +357,7 @@ def test_pytorch_by_version() -> None:
         ("STFT", "10.5", "yes", ""),
         ("Unique", "11.5", "no", "no TensorRT takes Unique without a plugin"),
         ("Unique", "12.0", "unverified", "no TensorRT takes Unique without a plugin"),
-        ("Slice", "10.2", "limited", "Slice: axes is an initializer"),
+        ("Slice", "10.2", "limited", "Slice: axes is a constant of the build"),
         ("Slice", "10.3", "yes", ""),
         ("Mine", "10.5", "unverified", "Mine is not in the table"),
     ],
@@ -369,3 +371,43 @@ def test_operators_of_the_parser(name: str, version: str, word: str, why: str) -
 def test_types_of_an_operator() -> None:
     assert operator_types("Conv") == ("fp32", "fp16", "bf16")
     assert operator_types("Attention") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "word"),
+    [
+        ("Conv", "1.7.1.116", "yes"),
+        ("NonZero", "1.7.1.116", "no"),  # TensorRT has a plugin for it, TensorRT-RTX has not
+        ("SequenceAt", "1.7.1.116", "no"),
+        ("NonZero", "1.5", "unverified"),
+        ("NonZero", "2.0", "unverified"),
+        ("Frobnicate", "1.7.1.116", "unverified"),
+    ],
+)
+def test_tensorrt_rtx_is_sure_of_the_version_that_was_tried(name: str, version: str, word: str) -> None:
+    assert rtx.operator(name, version).word == word
+
+
+@pytest.mark.parametrize(
+    ("host", "version", "word"),
+    [
+        ("sbsa", "10.4", "no"),
+        ("sbsa", "10.5", "yes"),
+        ("jetpack", "10.16", "yes"),
+        ("jetpack", "11.0", "unverified"),
+        ("jetpack", "11.3.0", "no"),
+        ("jetpack", "11.4.0", "no"),
+        ("jetpack", "11.4", "unverified"),  # 11.4.1 is among them
+        ("jetpack", "11.4.1", "yes"),
+        ("", "11.3.0", "yes"),
+    ],
+)
+def test_arm_hosts_have_packages_of_some_releases(host: str, version: str, word: str) -> None:
+    assert host_fits(release("tensorrt", version), version, host).word == word
+
+
+def test_every_sign_of_a_restriction_is_one_that_summaries_have() -> None:
+    known = Path(signs.__file__).read_text() + Path(branches.__file__).read_text()
+    rows = [*load("operators")["restrictions"], *load("tensorrt_rtx")["restrictions"]]
+
+    assert [row["sign"] for row in rows if row.get("sign") and row["sign"].split("_ranks_")[0] not in known] == []

@@ -34,13 +34,18 @@ class _Types:
 
 @dataclass(frozen=True)
 class Restriction:
-    """What operators must be like, before version `until` where that is given."""
+    """What operators must be like, before version `until` where that is given.
+
+    `sign` is how the summary of a model shows one that is not; `warns`: it builds all the same.
+    """
 
     operators: tuple[str, ...]
     note: str
     source: str
     confidence: str
     until: str = ""
+    sign: str = ""
+    warns: bool = False
 
 
 def operator(name: str, version: str) -> Support:
@@ -66,6 +71,23 @@ def restrictions(name: str, version: str) -> tuple[Restriction, ...]:
     known = rows(Restriction, "operators", "restrictions")
     held = (each for each in known if not each.until or order(version) < order(each.until))
     return tuple(each for each in held if name in each.operators)
+
+
+def signed(sign: str, version: str) -> Support:
+    """Whether a TensorRT takes nodes with a sign (`onnxmodel.signs`)."""
+    unknown = release("tensorrt", version).unknown
+    known = rows(Restriction, "operators", "restrictions")
+    held = (each for each in known if not each.until or order(version) < order(each.until))
+    row = next((each for each in held if each.sign == sign), None)
+    if row is None:
+        return Support("yes")
+    return Support("limited", row.note, row.source) if row.warns else Support.denied(row.note, row, unknown)
+
+
+def first_with(name: str) -> str:
+    """The first TensorRT that takes an operator; empty when none is known to."""
+    since = _since().get(name)
+    return since.version if since else ""
 
 
 def _without(name: str, version: str, unknown: str) -> Support:

@@ -44,6 +44,16 @@ class _First:
 
 
 @dataclass(frozen=True)
+class _Host:
+    host: str
+    since: str
+    until: str
+    note: str
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True)
 class _Limit:
     capability: str
     note: str
@@ -107,6 +117,20 @@ def python_fits(release: Release, python: str) -> Support:
     if order(low) <= minor(python) <= order(high):
         return _yes(release, "python")
     return _no(release, "python", f"has wheels for Python {low} to {high}, not {python}")
+
+
+def host_fits(release: Release, version: str, host: str) -> Support:
+    """Whether a release has packages for a host (`sbsa`, `jetpack`); two numbers stand for all that begin so."""
+    for row in rows(_Host, "tensorrt", "hosts"):
+        if row.host == host and order(row.since) <= order(version) < order(row.until):
+            is_any = len(version.split(".")) < 3 and minor(version) == minor(row.until)
+            return Support.denied(row.note, row, f"{row.until} has them" if is_any else release.unknown)
+    return Support("yes")
+
+
+def lacks_type(dtype: str) -> bool:
+    """Whether the parsers of TensorRT and TensorRT-RTX have no type for an ONNX type."""
+    return any(dtype in row["types"] for row in load("tensorrt")["no_types"])
 
 
 def opset_range(version: str) -> tuple[int, int]:
