@@ -14,7 +14,7 @@ class Hardware:
     """One device to run on. `compute_capability` is a string (`"8.9"`), empty when it has none (CPU).
 
     A quantity of 0 is unknown. `confidence` says how sure the quantities are (`mobuild.facts`), those in
-    `uncertain` aside.
+    `uncertain` aside. `host` is what it sits in where that is no x86-64: `sbsa`, an ARM server, or `jetpack`, a Jetson.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Hardware:
     tdp_w: float = 0.0
     nvlink_gb_s: float = 0.0
     unified: bool = False
+    host: str = ""
     backends: tuple[str, ...] = ()
     source: str = ""
     confidence: str = "?"

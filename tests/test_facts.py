@@ -391,7 +391,7 @@ def test_tensorrt_rtx_is_sure_of_the_version_that_was_tried(name: str, version: 
 @pytest.mark.parametrize(
     ("host", "version", "word"),
     [
-        ("sbsa", "10.4", "no"),
+        ("sbsa", "10.4", "unverified"),
         ("sbsa", "10.5", "yes"),
         ("jetpack", "10.16", "yes"),
         ("jetpack", "11.0", "unverified"),

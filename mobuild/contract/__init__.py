@@ -1,5 +1,6 @@
 """Contracts: what cannot work is refused before anything is built.
 
-Rules are pure functions from a request to findings, with stable codes; what they know is data in `facts`.
-They import no onnx and no builder.
+Rules are pure functions with stable codes: of a configuration (`rules.check`), and of a configuration and the
+summary of a model (`rules.check_model`). What they know is data in `facts`; they import no onnx and no builder. A rule
+refuses where the facts are firm, and warns where they are not.
 """

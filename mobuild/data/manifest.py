@@ -51,6 +51,11 @@ class Manifest:
         }
 
 
+def lengths(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Input → axis of a sample → size → count, which tells what sizes an engine must take."""
+    return {name: each["lengths"] for name, each in manifest["inputs"].items()}
+
+
 def overlap(calibration: Mapping[str, Any], evaluation: Mapping[str, Any]) -> int:
     """How many samples of the evaluation data are calibration samples as well."""
     known = set(calibration["digests"])

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from mobuild import onnxmodel, programs
 from mobuild.data import Data, Sample, batches, fed, sample_digest, samples
-from mobuild.data.manifest import Manifest
+from mobuild.data.manifest import Manifest, lengths
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.evaluation import scripts
 from mobuild.evaluation.outputs import Spool
@@ -35,7 +35,7 @@ class Reference:
     cmd: str = ""
 
     kind: ClassVar[str] = "reference"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = True
     suffix: ClassVar[str] = ""
 
@@ -71,7 +71,7 @@ class Reference:
             scratch = Path(folder)
             model = onnxmodel.plain_files(inputs["model"], scratch)
             if self.data.is_given:
-                measurements["samples"] = self._run(model, inputs, scratch, out)
+                measurements.update(self._run(model, inputs, scratch, out))
                 warnings += _few(measurements["samples"])
             if self.cmd:
                 given = {**inputs, "model": model, "engine": model}
@@ -80,8 +80,8 @@ class Reference:
                 measurements["scores"] = {name: score.value for name, score in scores.items()}
         return Built(measurements, warnings=warnings)
 
-    def _run(self, model: Path, inputs: Mapping[str, Path], scratch: Path, out: Path) -> int:
-        """Write the outputs of all samples; how many there are."""
+    def _run(self, model: Path, inputs: Mapping[str, Path], scratch: Path, out: Path) -> dict[str, Any]:
+        """Write the outputs of all samples; how many there are, and of which sizes."""
         summary = onnxmodel.summary(model)
         layout, session = Layout.of(summary), onnxmodel.open_session(model, optimized=True)
         spool, manifest = Spool(scratch), Manifest()
@@ -99,8 +99,9 @@ class Reference:
                 f"data: expected at least one sample of {self.data.path or self.data.iterator!r}, found none",
                 "without evaluation data nothing can be proven; look at the path and at the filter of the transform",
             )
-        write_outputs(out, spool, layout, seen, manifest.document())
-        return len(seen)
+        document = manifest.document()
+        write_outputs(out, spool, layout, seen, document)
+        return {"samples": len(seen), "input_lengths": lengths(document)}
 
 
 def _noted(found: Iterable[Sample], manifest: Manifest, seen: list[tuple[str, Any]]) -> Iterator[Sample]:

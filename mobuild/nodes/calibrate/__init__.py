@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Iterator, Mapping, Sequence
 
 from mobuild import onnxmodel
 from mobuild.data import Data, Sample, batches, fitness, samples
-from mobuild.data.manifest import Manifest
+from mobuild.data.manifest import Manifest, lengths
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 from mobuild.node import Built
 from mobuild.nodes.calibrate import thresholds
@@ -38,7 +38,7 @@ class Calibrate:
     """
 
     kind: ClassVar[str] = "calibrate"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = True
 
     data: Data = field(default_factory=Data)
@@ -159,6 +159,7 @@ def _measurements(manifest: Mapping[str, Any], ranges: Mapping[str, Any]) -> dic
         "duplicates": manifest["duplicates"],
         "tensors": len(ranges),
         "input_ranges": {name: each["range"] for name, each in manifest["inputs"].items()},
+        "input_lengths": lengths(manifest),
     }
 
 

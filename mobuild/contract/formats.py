@@ -1,0 +1,126 @@
+"""Rules on the file's format: opset, IR version, names, types, size (R9, F1 to F5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mobuild.contract.findings import Finding, found
+from mobuild.contract.request import Model
+from mobuild.facts import Support
+from mobuild.facts.frameworks import ir_for_opset, onnx_for_opset, ort_for_opset, ort_loads
+from mobuild.facts.releases import lacks_type, release
+
+_PROTOBUF_BYTES = 1 << 31
+_COPIES = 3  # of all weights, while a simplifier or a quantiser holds what it read and what it makes
+
+
+def parser_reads(model: Model) -> tuple[Finding, ...]:
+    """R9: the builder's parser takes the opset, and its runtime the IR version."""
+    request, opset = model.request, model.summary["opsets"].get("ai.onnx", 0)
+    where = f"{model.where}, opset {opset}"
+    if not opset:
+        return ()
+    if request.backend == "tensorrt":
+        row = release("tensorrt", request.backend_version)
+        assert row.opset
+        low, high = row.opset
+        if low <= opset <= high:
+            return ()
+        answer = Support("no" if row.is_sure("opset") else "unverified")
+        message = f"{request.product} takes opsets {low} to {high}, found {opset}"
+        return found(
+            "R9", answer, where, message, f"export with opset {high if opset > high else low}: nodes.onnx.opset"
+        )
+    if request.backend == "onnxruntime" and request.backend_version:
+        answer = ort_loads(request.backend_version, opset, model.summary["ir_version"])
+        place = f"{model.where}, opset {opset}, IR version {model.summary['ir_version']}"
+        return found("R9", answer, place, answer.why, _runtime_hint(model, opset))
+    if request.is_tensorrt and not onnx_for_opset(opset):
+        message = f"opset {opset} is newer than every ONNX in the table"
+        return (Finding("R9", "warning", where, message, "export with an older opset: nodes.onnx.opset"),)
+    return ()
+
+
+def names_are_single(model: Model) -> tuple[Finding, ...]:
+    """F1: no two outputs of one name, and none called like an input."""
+    outputs = Counter(each["name"] for each in model.summary["outputs"])
+    inputs = {each["name"] for each in model.summary["inputs"]}
+    again = [name for name, count in outputs.items() if count > 1]
+    both = [name for name in outputs if name in inputs]
+    reasons = [f"{len(again)} output names stand more than once: {', '.join(map(repr, again))}"] if again else []
+    reasons += [f"both an input and an output: {', '.join(map(repr, both))}"] if both else []
+    if not reasons:
+        return ()
+    hint = "give every output a name of its own: nodes.onnx.outputs"
+    return (
+        Finding(
+            "F1", "error", f"output{'s' * (len(again + both) > 1)} {_names(again + both)}", "; ".join(reasons), hint
+        ),
+    )
+
+
+def types_are_known(model: Model) -> tuple[Finding, ...]:
+    """F2: TensorRT's parsers have the types of the inputs and outputs."""
+    if not model.request.is_tensorrt:
+        return ()
+    findings: tuple[Finding, ...] = ()
+    for word in ("inputs", "outputs"):
+        for each in model.summary[word]:
+            where = f"{word[:-1]} {each['name']!r}"
+            if lacks_type(each["dtype"]):
+                message = f"{model.request.product} has no type {each['dtype']}"
+                hint = "float32, float16, int32, int64 or bool; do the rest before the engine and after it"
+                findings += (Finding("F2", "error", where, message, hint),)
+            elif each["dtype"] == "float64":
+                message = f"{model.request.product} computes float64 as float32"
+                findings += (Finding("F2", "warning", where, message, "export the model in float32"),)
+    return findings
+
+
+def batch_is_dynamic(model: Model) -> tuple[Finding, ...]:
+    """F3: an engine of a fixed batch takes that batch alone."""
+    first = [each["shape"][0] for each in model.summary["inputs"] if each["shape"]]
+    sizes = sorted({axis for axis in first if isinstance(axis, int)})
+    if not first or len(sizes) != 1 or any(not isinstance(axis, int) for axis in first):
+        return ()
+    message = f"axis 0 of every input is {sizes[0]}: the engine takes no other batch"
+    return (Finding("F3", "note", model.where, message, "name the axis: nodes.onnx.inputs: {x: [batch, …]}"),)
+
+
+def axes_are_named(model: Model) -> tuple[Finding, ...]:
+    """F4: axes without a name are called after their input."""
+    unnamed = [
+        f"{each['name']}_{i}"
+        for each in model.summary["inputs"]
+        for i, axis in enumerate(each["shape"] or ())
+        if axis is None
+    ]
+    if not unnamed:
+        return ()
+    message = f"dynamic axes without a name: shapes calls them {', '.join(unnamed)}"
+    return (Finding("F4", "note", model.where, message),)
+
+
+def size_is_held(model: Model) -> tuple[Finding, ...]:
+    """F5: what is beyond protobuf's 2 GiB needs external data, and memory."""
+    size_bytes = model.summary["initializer_bytes"]
+    if size_bytes < _PROTOBUF_BYTES:
+        return ()
+    message = (
+        f"{size_bytes / 2**30:.1f} GiB of weights, more than the 2 GiB of one protobuf message: they stay in external "
+        f"data, and simplifying or quantising may need {_COPIES * size_bytes / 2**30:.0f} GiB of memory"
+    )
+    return (Finding("F5", "note", model.where, message),)
+
+
+def _runtime_hint(model: Model, opset: int) -> str:
+    newer = ort_for_opset(opset)
+    first = f"ONNX Runtime {newer} loads opset {opset}" if newer else "export with an older opset: nodes.onnx.opset"
+    ir = ir_for_opset(opset)
+    if ir and model.summary["ir_version"] > ir:
+        return f"{first}; IR version {ir} is enough for opset {opset}"
+    return first
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(map(repr, names))

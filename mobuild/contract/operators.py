@@ -1,0 +1,94 @@
+"""Rules on operators: what the builder's parser takes, and what of it (R10, O1, S1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mobuild.contract.findings import Finding, found, nodes
+from mobuild.contract.request import Model
+from mobuild.facts import Support, rtx
+from mobuild.facts import operators as tensorrt
+
+_OF_RUNTIME = ("ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft", "com.ms.internal.nhwc")
+_QUANTISED = ("zero_point", "integer_bias", "quantised_type")
+_BRANCHES = ("recurrent_in_if", "if_ranks_input", "if_ranks_shape", "if_nested")
+
+
+def operators_are_taken(model: Model) -> tuple[Finding, ...]:
+    """R10: the builder has every operator, in this version."""
+    findings: tuple[Finding, ...] = ()
+    for name, names in model.named.items():
+        answer = _answer(model, name)
+        if answer.word in ("yes", "limited"):
+            continue
+        message = f"operator {name}: {answer.why}"
+        findings += found("R10", answer, nodes(names), message, _remedy(model, name))
+    return findings
+
+
+def nodes_are_taken(model: Model) -> tuple[Finding, ...]:
+    """O1: what the builder asks of the nodes of an operator."""
+    return _signed(model, "O1", lambda sign: sign not in _QUANTISED + _BRANCHES)
+
+
+def branches_are_taken(model: Model) -> tuple[Finding, ...]:
+    """S1: what the builder takes in the branches of an `If`."""
+    return _signed(model, "S1", lambda sign: sign in _BRANCHES)
+
+
+def quantisers_are_taken(model: Model) -> tuple[Finding, ...]:
+    """Q1: Q/DQ are symmetric int8, without integer biases."""
+    return _signed(model, "Q1", lambda sign: sign in _QUANTISED)
+
+
+_REMEDIES = {
+    "O1": "export the model without it, or backend=onnxruntime",
+    "S1": "fix the condition's input and simplify the model, so that one branch is left; or backend=onnxruntime",
+    "Q1": "give mobuild the float model and precision=int8, or in ONNX Runtime QuantType.QInt8 with "
+    "ActivationSymmetric, WeightSymmetric and QuantizeBias: False",
+}
+
+
+def _signed(model: Model, code: str, is_ours: Callable[[str], bool]) -> tuple[Finding, ...]:
+    request = model.request
+    if not request.is_tensorrt:
+        return ()
+    findings: tuple[Finding, ...] = ()
+    for sign, signed in model.signs.items():
+        if not is_ours(sign):
+            continue
+        look_up = rtx.signed if request.backend == rtx.PRODUCT else tensorrt.signed
+        answer = look_up(sign, request.version)
+        details = "; ".join(dict.fromkeys(signed.values()))
+        findings += found(
+            code, answer, nodes(signed), f"{request.product}: {answer.why}; found {details}", _REMEDIES[code]
+        )
+    return findings
+
+
+def _answer(model: Model, name: str) -> Support:
+    request, domain = model.request, name.rpartition("::")[0]
+    if name.rpartition("::")[2] in request.machine.plugins:
+        return Support("yes")
+    if request.backend == "onnxruntime":
+        known = not domain or domain.startswith(_OF_RUNTIME)
+        return Support("yes") if known else Support("unverified", f"ONNX Runtime has no domain {domain!r} of its own")
+    if not request.is_tensorrt:
+        return Support("yes")
+    if domain:
+        return Support("no", f"{request.product} takes domain {domain!r} by a plugin alone")
+    if name.endswith("_TRT"):
+        return Support("unverified", "needs TensorRT's plugin library")
+    if request.backend == rtx.PRODUCT:
+        return rtx.operator(name, request.version)
+    return tensorrt.operator(name, request.version)
+
+
+def _remedy(model: Model, name: str) -> str:
+    first = tensorrt.first_with(name) if model.request.backend == "tensorrt" else ""
+    if first:
+        return f"TensorRT {first} is the first that has it"
+    plugin = name.rpartition("::")[2]
+    if not model.request.is_tensorrt:
+        return "export the model without it"
+    return f"export the model without it, or say that a plugin has it: check.plugins=[{plugin}]; or backend=onnxruntime"

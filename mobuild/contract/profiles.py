@@ -1,0 +1,103 @@
+"""Rules on sizes: what the engine is asked to take against the model and the data (P1 to P4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mobuild.contract.findings import Finding
+from mobuild.contract.request import Model
+from mobuild.errors import ConfigError
+from mobuild.onnxmodel.summary import axes
+from mobuild.profiles import check_shapes, profiles
+
+_FAR = 4  # times as large as what 99 % of the samples need
+
+
+def shapes_fit(model: Model) -> tuple[Finding, ...]:
+    """P1: every dynamic axis has sizes, and every size an axis."""
+    try:
+        profiles(model.summary, model.shapes or {})
+    except ConfigError as error:
+        return (Finding("P1", "error", model.where, error.message, error.hint),)
+    return ()
+
+
+def axes_have_names_of_their_own(model: Model) -> tuple[Finding, ...]:
+    """P2: two axes of one input that share a name have one size."""
+    findings: tuple[Finding, ...] = ()
+    for each in model.summary["inputs"]:
+        again = [name for name, count in Counter(each["shape"] or ()).items() if isinstance(name, str) and count > 1]
+        for name in again:
+            places = [i for i, axis in enumerate(each["shape"]) if axis == name]
+            message = f"axes {', '.join(map(str, places))} share the name {name!r}: the engine takes equal sizes alone"
+            hint = "rename one of them in the model where they are meant to differ"
+            findings += (Finding("P2", "warning", f"input {each['name']!r}", message, hint),)
+    return findings
+
+
+def data_fits(model: Model) -> tuple[Finding, ...]:
+    """P3: the profiles cover the lengths of the samples."""
+    findings: tuple[Finding, ...] = ()
+    for node, place, axis, lengths, (low, high) in _measured(model):
+        outside = sum(count for size, count in lengths.items() if not low <= size <= high)
+        if outside:
+            message = (
+                f"{outside} of {sum(lengths.values())} samples of node {node!r} do not fit: their sizes are "
+                f"{min(lengths)} to {max(lengths)}, shapes.{axis} takes {low} to {high}"
+            )
+            hint = (
+                f"shapes.{axis}=[{min(low, min(lengths))},…,{max(high, max(lengths))}], or cut the samples in transform"
+            )
+            findings += (Finding("P3", "warning", place, message, hint),)
+    return findings
+
+
+def maximum_is_needed(model: Model) -> tuple[Finding, ...]:
+    """P4: a maximum far above what the samples need costs memory and speed."""
+    findings: tuple[Finding, ...] = ()
+    for node, place, axis, lengths, (_, high) in _measured(model):
+        usual = _quantile(lengths, 0.99)
+        if high > _FAR * usual:
+            message = f"shapes.{axis} goes to {high}, 99 % of the samples of node {node!r} need {usual} at most"
+            findings += (Finding("P4", "warning", place, message, f"shapes.{axis}=[…,…,{usual}], or a second profile"),)
+    return findings
+
+
+def _measured(model: Model) -> Iterator[tuple[str, str, str, Counter[int], tuple[int, int]]]:
+    """(node, place, axis, sizes with counts, limits) of the dynamic axes whose lengths are known from samples."""
+    limits = _limits(model)
+    for node, manifest in model.samples.items():
+        for each in model.summary["inputs"]:
+            known: Mapping[str, Any] = manifest.get(each["name"], {})
+            named = axes(each)
+            for text, counts in known.items():
+                i = int(text) + 1  # samples come without the batch
+                if i < len(named) and isinstance(named[i], str) and str(named[i]) in limits and counts:
+                    lengths = Counter({int(size): int(count) for size, count in counts.items()})
+                    axis = str(named[i])
+                    yield node, f"input {each['name']!r}, axis {i}", axis, lengths, limits[axis]
+
+
+def _limits(model: Model) -> dict[str, tuple[int, int]]:
+    """Axis → the smallest min and the largest max of all profiles."""
+    found: dict[str, tuple[int, int]] = {}
+    try:
+        wanted = check_shapes(model.shapes)
+    except ConfigError:
+        return {}
+    for profile in wanted:
+        for axis, (low, _, high) in profile.items():
+            before = found.get(axis, (low, high))
+            found[axis] = (min(low, before[0]), max(high, before[1]))
+    return found
+
+
+def _quantile(lengths: Counter[int], share: float) -> int:
+    seen, total = 0, sum(lengths.values())
+    for size in sorted(lengths):
+        seen += lengths[size]
+        if seen >= share * total:
+            return size
+    return max(lengths)

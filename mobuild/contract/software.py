@@ -1,0 +1,118 @@
+"""Rules on what is installed: CUDA, driver, Python, host, packages (R6 to R8, R14, R16, R17, E1, E2)."""
+
+from __future__ import annotations
+
+from mobuild.contract.findings import Finding, found
+from mobuild.contract.request import Request
+from mobuild.facts import Support, order
+from mobuild.facts.cuda import compiles, driver_fits, driver_floor
+from mobuild.facts.releases import cuda_fits, host_fits, nearest_release, python_fits, release
+
+_TENSORRT_PROVIDER = "TensorrtExecutionProvider"
+
+
+def driver_is_new_enough(request: Request) -> tuple[Finding, ...]:
+    """R6, R8: the driver runs the CUDA toolkit; forward compatibility is not for GeForce."""
+    machine, is_geforce = request.machine, _is_geforce(request)
+    if not request.hardware.compute_capability:
+        return ()
+    if machine.compat and is_geforce:
+        message = (
+            "CUDA's forward compatibility (cuda-compat, part of NVIDIA's images) is for data-centre cards; on a "
+            "GeForce it ends in error 804"
+        )
+        return (Finding("R8", "error", request.where, message, "an image of a CUDA that the driver has, without it"),)
+    if not machine.cuda or not machine.driver or machine.compat:
+        return ()
+    answer = driver_fits(machine.driver, machine.cuda)
+    if answer.word == "limited" and request.backend == "tensorrt_rtx":
+        answer = Support("no", f"{answer.why}, and TensorRT-RTX compiles on the card", answer.source)
+    remedies = [f"a driver from {driver_floor(machine.cuda)} on" if driver_floor(machine.cuda) else "a newer driver"]
+    if not is_geforce:
+        remedies.append("the package cuda-compat of that CUDA")
+    return found("R6", answer, request.where, answer.why, ", or ".join(remedies))
+
+
+def cuda_serves_the_card(request: Request) -> tuple[Finding, ...]:
+    """R7: the CUDA toolkit compiles for the card, and the builder has packages for it."""
+    cuda, capability = request.machine.cuda, request.hardware.compute_capability
+    if not cuda or not capability:
+        return ()
+    answer = compiles(cuda, capability)
+    findings = found("R7", answer, request.where, answer.why, "check.cuda: another toolkit, or another card")
+    if not request.is_tensorrt:
+        return findings
+    fits = cuda_fits(release(request.backend, request.backend_version), cuda)
+    if not fits.why.startswith("is made for"):  # it has packages, though that may not be sure
+        return findings
+    nearest = nearest_release(capability, cuda=cuda, product=request.backend)
+    hint = f"backend.version={nearest} is made for CUDA {cuda} and takes the card" if nearest else "another CUDA"
+    return findings + found("R7", fits, request.where, f"{request.product} {fits.why}", hint)
+
+
+def python_has_wheels(request: Request) -> tuple[Finding, ...]:
+    """R14: the builder has wheels for the Python that runs it."""
+    python = request.machine.python or request.python
+    if not request.is_tensorrt or not python:
+        return ()
+    answer = python_fits(release(request.backend, request.backend_version), python)
+    if not answer.why.startswith("has wheels for"):  # it has one, though that may not be sure
+        return ()
+    nearest = nearest_release(request.hardware.compute_capability, python=python, product=request.backend)
+    hint = f"backend.version={nearest} has wheels for it" if nearest else "another Python"
+    return found("R14", answer, request.where, f"{request.product} {answer.why}", hint)
+
+
+def provider_fits(request: Request) -> tuple[Finding, ...]:
+    """R16: ONNX Runtime's TensorRT provider meets a TensorRT that it was made for."""
+    versions = request.distributions
+    tensorrt, runtime = versions.get("tensorrt", ""), versions.get("onnxruntime-gpu") or versions.get("onnxruntime", "")
+    if request.options.get("provider") != _TENSORRT_PROVIDER or not tensorrt or not runtime:
+        return ()
+    if order(tensorrt) < order("11") or order(runtime) >= order("1.27"):
+        return ()
+    message = f"ONNX Runtime {runtime} has a {_TENSORRT_PROVIDER} for TensorRT 10 and older, found TensorRT {tensorrt}"
+    return (Finding("R16", "error", "option backend.provider", message, "ONNX Runtime 1.27 or newer, or TensorRT 10"),)
+
+
+def host_has_packages(request: Request) -> tuple[Finding, ...]:
+    """R17: TensorRT has packages for an ARM host."""
+    if request.backend != "tensorrt" or not request.backend_version:
+        return ()
+    version = request.backend_version
+    answer = host_fits(release("tensorrt", version), version, request.hardware.host)
+    return found("R17", answer, request.where, f"{request.product}: {answer.why}", "another backend.version")
+
+
+def libraries_are_installed(request: Request) -> tuple[Finding, ...]:
+    """E1: the wheels of TensorRT's bindings come without its libraries."""
+    if request.backend != "tensorrt":
+        return ()
+    names = [name for name in request.distributions if name.split("-")[0] == "tensorrt" and "rtx" not in name]
+    if not names or any(name.endswith("-libs") for name in names):
+        return ()
+    message = f"{', '.join(sorted(names))} installed, and no tensorrt-…-libs: a stub without libnvinfer"
+    hint = "pip install tensorrt-cu12 (or -cu13) whole, or libnvinfer of the same version from NVIDIA's packages"
+    return (Finding("E1", "warning", "environment", message, hint),)
+
+
+def wheels_agree(request: Request) -> tuple[Finding, ...]:
+    """E2: torchvision and torchaudio are built for another device than torch."""
+    torch = _flavour(request.distributions.get("torch", ""))
+    findings: tuple[Finding, ...] = ()
+    for name in ("torchvision", "torchaudio"):
+        version = request.distributions.get(name, "")
+        if torch and _flavour(version) and _flavour(version) != torch:
+            message = f"{name} {version} beside torch {request.distributions['torch']}: its operators do not load"
+            findings += (Finding("E2", "warning", "environment", message, f"{name} of the same index: +{torch}"),)
+    return findings
+
+
+def _flavour(version: str) -> str:
+    """`cpu`, `cu126`; empty where the version does not say."""
+    return version.partition("+")[2]
+
+
+def _is_geforce(request: Request) -> bool:
+    name = request.hardware.name.lower()
+    return "geforce" in name or name.startswith(("gtx", "rtx"))
