@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mobuild.contract.request import Machine
 from mobuild.graph import Graph
 from mobuild.hardware import Hardware
 
@@ -23,6 +24,15 @@ class Upkeep:
     dry_run: bool = False  # gc.dry_run
     rebuild: bool = False  # verify.rebuild
     remove: bool = False  # pin.remove
+
+
+@dataclass(frozen=True)
+class Checking:
+    """What rules are told beside the configuration itself."""
+
+    strict: bool = False  # check.strict: warnings are errors
+    parser: bool = False  # check.parser: ask TensorRT-RTX's own parser as well
+    machine: Machine = field(default_factory=Machine)
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,7 @@ class Settings:
     variables: frozenset[str]  # environment variables that it read
     asked_device: bool  # whether the GPU of this machine decided something
     upkeep: Upkeep = Upkeep()
+    checking: Checking = Checking()
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mobuild import sources
+from mobuild import judging, sources
 from mobuild.conditions import broken, undeclared, undeclared_inputs
+from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed, SourceError
 from mobuild.fingerprint import Change, Digest, Fingerprint, canonical, digest_bytes
 from mobuild.gates import Verdict, judge, own_limits
@@ -73,6 +74,7 @@ class Step:
     source: sources.SourceContent | None = None  # a file of the user's, used in place
     error: MobuildError | None = None
     past: Record | None = None  # of the last build, where this one is not done
+    findings: tuple[Finding, ...] = ()  # of rules, about the model that a stale engine is made of
 
     @property
     def expected_seconds(self) -> float | None:
@@ -90,10 +92,10 @@ class Plan:
 
 
 class Planner:
-    """Makes plans against one store."""
+    """Makes plans against one store. Unless `judges` is false, what no engine can be made of blocks its readers."""
 
-    def __init__(self, store: Store, keys: Keys) -> None:
-        self.store, self.keys = store, keys
+    def __init__(self, store: Store, keys: Keys, judges: bool = True) -> None:
+        self.store, self.keys, self.judges = store, keys, judges
         self.jobs: tuple[Job, ...] = ()
 
     def plan(self, jobs: Sequence[Job]) -> Plan:
@@ -131,10 +133,33 @@ class Planner:
         try:
             inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
             _check(step, above)
-            return self._with_hit(step, inputs)
+            found = self._with_hit(step, inputs)
+            return self._judged(found, above) if self.judges and found.state == "stale" else found
         except MobuildError as error:
             error.message = _placed(error.message, job, step.spec)
             return dataclasses.replace(_blocked(step, error.message), error=error)
+
+    def _judged(self, step: Step, above: Mapping[str, Step]) -> Step:
+        """A stale step, with what the rules find in the model that it reads.
+
+        Raises:
+            Refused: of all jobs that want the step, none can make its engine.
+        """
+        edge = step.needs.get("model")
+        producer = above[edge.identity] if edge and not edge.member else None
+        if producer is None or producer.record is None or not producer.record.onnx:
+            return step
+        onnx, name = producer.record.onnx, producer.spec.name
+        said = [
+            judging.of_step(job, user.name, self.keys, onnx, name, _sampled(user.job, above))
+            for user in step.users
+            for job in (self.jobs[user.job],)
+        ]
+        refusals = [judging.refusal(found) for found in said]
+        if refusals[0] and all(refusals):
+            raise refusals[0]
+        is_engine = getattr(step.spec.node, "backend", None) is not None  # the others' models are on their way there
+        return dataclasses.replace(step, findings=tuple(dict.fromkeys(sum(said, ()))) if is_engine else ())
 
     def tokens(self, step: Step, above: Mapping[str, Step]) -> dict[str, tuple[str, ...]]:
         """The stat tokens of the user's files that a step is about to read, by role."""
@@ -290,6 +315,17 @@ def _gates_above(name: str, job: Job) -> dict[str, float]:
         limits.update(own_limits(job.graph.nodes[need.node].node.kind, job.constraints))
         limits.update(_gates_above(need.node, job))
     return limits
+
+
+def _sampled(job: int, above: Mapping[str, Step]) -> dict[str, Mapping[str, object]]:
+    """Node → sizes of the samples that it read, of the nodes of a job that are done."""
+    return {
+        user.name: step.record.measurements["input_lengths"]
+        for step in above.values()
+        if step.record and "input_lengths" in step.record.measurements
+        for user in step.users
+        if user.job == job
+    }
 
 
 def verdict(step: Step, job: Job) -> Verdict | None:

@@ -95,7 +95,7 @@ CASES = {
         ],
     ),
     "float version": (
-        ["hardware=l4", "backend=tensorrt", "backend.version=10.10"],
+        ["hardware=l4", "++backend={name: tensorrt, version: 10.10}"],
         2,
         [
             f"{NODE} 'engine', field 'backend', field 'version': expected text, found the float 10.1",

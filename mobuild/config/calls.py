@@ -16,6 +16,7 @@ VERBS = (
     "build",
     "plan",
     "why",
+    "check",
     "graph",
     "list",
     "init",

@@ -16,6 +16,7 @@ from mobuild.errors import ConfigError, did_you_mean
 
 ONNX_RECIPE = "onnx_file"
 _OPEN = re.compile(r"^(nodes|backend|shapes|constraints|toolchain|executor)\.|^(nodes|shapes|constraints)=\{")
+_VERSION = re.compile(r"(\+*(?:backend\.version|check\.(?:cuda|driver|python|runtime)))=([\d.]+(?:,[\d.]+)*)")
 _HELP = ("--help", "-h", "--hydra-help", "--shell-completion", "-sc")
 _VALUED = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c")
 _SHOWN = ("--help", "--version", "--multirun", "-m", "--cfg", "--info", "--shell-completion")
@@ -84,7 +85,7 @@ def complete(words: Words, project: Project, needs_recipe: bool = True) -> list[
     Raises:
         ConfigError: a list without brackets and without `-m`, a model beside a recipe, or no recipe can be chosen.
     """
-    overrides = [_opened(_shapes_choice(word)) for word in words.overrides]
+    overrides = [_opened(_shapes_choice(_version_quoted(word))) for word in words.overrides]
     if not words.multirun:
         for word in overrides:
             _refuse_open_list(word)
@@ -120,6 +121,12 @@ def _key(word: str) -> str:
 
 def _opened(word: str) -> str:
     return f"++{word}" if _OPEN.match(word) else word
+
+
+def _version_quoted(word: str) -> str:
+    """A version as the text that it is: on the command line, unlike in YAML, 10.10 has not lost its zero."""
+    found = _VERSION.fullmatch(word)
+    return f"{found[1]}={','.join(repr(each) for each in found[2].split(','))}" if found else word
 
 
 def _shapes_choice(word: str) -> str:

@@ -15,11 +15,15 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from mobuild.config.project import GROUPS, Project, once, shipped, witnesses
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, read_yaml
+from mobuild.contract.request import Machine
 from mobuild.errors import ConfigError, did_you_mean
-from mobuild.job import Settings, Upkeep
+from mobuild.job import Checking, Settings, Upkeep
 from mobuild.units import parse_age, parse_size
+from mobuild.versions import version_text
 
-FORMATS = ("text", "json", "mermaid", "dot", "in-toto")
+FORMATS = ("text", "json", "sarif", "mermaid", "dot", "in-toto")
+
+_VERSIONS = ("cuda", "driver", "python", "runtime")  # of the machine that an engine is for
 
 
 def read_settings(app: DictConfig, project: Project) -> Settings:
@@ -44,6 +48,7 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
         variables=frozenset(),  # known when the nodes are made, and so is the next
         asked_device=False,
         upkeep=_upkeep(app),
+        checking=_checking(app),
     )
 
 
@@ -133,6 +138,18 @@ def _upkeep(app: DictConfig) -> Upkeep:
         rebuild=_flag(app, "verify.rebuild"),
         remove=_flag(app, "pin.remove"),
     )
+
+
+def _checking(app: DictConfig) -> Checking:
+    plugins = OmegaConf.select(app, "check.plugins")
+    if not isinstance(plugins, ListConfig) or not all(isinstance(name, str) for name in plugins):
+        raise ConfigError(f"check.plugins: expected a list of operators, found {_shown(plugins)}")
+    machine = Machine(
+        **{name: version_text(OmegaConf.select(app, f"check.{name}") or "", f"check.{name}") for name in _VERSIONS},
+        compat=_flag(app, "check.compat"),
+        plugins=tuple(plugins),
+    )
+    return Checking(_flag(app, "check.strict"), _flag(app, "check.parser"), machine)
 
 
 def _flag(app: DictConfig, key: str) -> bool:

@@ -32,6 +32,7 @@ _STEERING = (
     "project",
     "hydra",
     "constraints",
+    "check",
     "gc",
     "verify",
     "pin",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 
 from mobuild.contract.findings import Finding, found
 from mobuild.contract.request import Model
@@ -31,8 +32,9 @@ def parser_reads(model: Model) -> tuple[Finding, ...]:
         return found(
             "R9", answer, where, message, f"export with opset {high if opset > high else low}: nodes.onnx.opset"
         )
-    if request.backend == "onnxruntime" and request.backend_version:
-        answer = ort_loads(request.backend_version, opset, model.summary["ir_version"])
+    runtime = request.machine.runtime or request.backend_version
+    if request.backend == "onnxruntime" and runtime:
+        answer = ort_loads(runtime, opset, model.summary["ir_version"])
         place = f"{model.where}, opset {opset}, IR version {model.summary['ir_version']}"
         return found("R9", answer, place, answer.why, _runtime_hint(model, opset))
     if request.is_tensorrt and not onnx_for_opset(opset):
@@ -43,20 +45,20 @@ def parser_reads(model: Model) -> tuple[Finding, ...]:
 
 def names_are_single(model: Model) -> tuple[Finding, ...]:
     """F1: no two outputs of one name, and none called like an input."""
-    outputs = Counter(each["name"] for each in model.summary["outputs"])
-    inputs = {each["name"] for each in model.summary["inputs"]}
-    again = [name for name, count in outputs.items() if count > 1]
-    both = [name for name in outputs if name in inputs]
-    reasons = [f"{len(again)} output names stand more than once: {', '.join(map(repr, again))}"] if again else []
-    reasons += [f"both an input and an output: {', '.join(map(repr, both))}"] if both else []
+    inputs, outputs = ([each["name"] for each in model.summary[word]] for word in ("inputs", "outputs"))
+    return asked_names_are_single(inputs, outputs, model.where)
+
+
+def asked_names_are_single(inputs: Collection[str], outputs: Sequence[str], where: str) -> tuple[Finding, ...]:
+    """F1, of the names that a recipe asks an exporter for."""
+    reasons = [
+        *(f"output {name!r} stands {count} times" for name, count in Counter(outputs).items() if count > 1),
+        *(f"{name!r} is both an input and an output" for name in dict.fromkeys(outputs) if name in inputs),
+    ]
     if not reasons:
         return ()
     hint = "give every output a name of its own: nodes.onnx.outputs"
-    return (
-        Finding(
-            "F1", "error", f"output{'s' * (len(again + both) > 1)} {_names(again + both)}", "; ".join(reasons), hint
-        ),
-    )
+    return (Finding("F1", "error", where, "; ".join(reasons), hint),)
 
 
 def types_are_known(model: Model) -> tuple[Finding, ...]:
@@ -120,7 +122,3 @@ def _runtime_hint(model: Model, opset: int) -> str:
     if ir and model.summary["ir_version"] > ir:
         return f"{first}; IR version {ir} is enough for opset {opset}"
     return first
-
-
-def _names(names: list[str]) -> str:
-    return ", ".join(map(repr, names))

@@ -117,14 +117,13 @@ def command_is_known(words: str, version: str, node: str) -> tuple[Finding, ...]
     findings: tuple[Finding, ...] = ()
     if _names_program(given, "trtexec"):
         for word in (each for each in given if each.startswith("--")):
-            name = word.partition("=")[0]
             answer = flag(word, version or "11.5")
             if answer.word == "yes" or "is not in the table" in answer.why:
                 continue
             if not version:
                 answer = Support("limited", answer.why, answer.source)
             hint = replacement(word, version or "11.5")
-            findings += found("R5", answer, where, f"trtexec {name}: {answer.why}", hint)
+            findings += found("R5", answer, where, f"trtexec: {answer.why}", hint)
         if "--int8" in given and not any(each.startswith("--calib=") for each in given):
             message = "trtexec --int8 without --calib calibrates on random numbers"
             findings += (Finding("R15", "warning", where, message, "Q/DQ in the graph: precision=int8"),)

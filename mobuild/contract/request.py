@@ -14,8 +14,8 @@ from mobuild.hardware import Hardware
 class Machine:
     """The machine that the engine is for, as far as it is told (`check.cuda`, …); an empty text is unknown.
 
-    `runtime` is the version of the builder's product that will open the engine; `compat`: CUDA's forward-compatibility
-    package is installed there; `plugins` are operators that plugins bring along.
+    `runtime` is the version of the TensorRT or ONNX Runtime that will open the engine; `compat`: the package of CUDA's
+    forward compatibility is installed there; `plugins` are operators that plugins bring along.
     """
 
     cuda: str = ""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mobuild.errors import MobuildError
+from mobuild.judging import told
 from mobuild.planner import Plan, Step
 from mobuild.report import judged
 from mobuild.report.messages import warning
@@ -126,7 +127,13 @@ def summary(run: Run, name: str, healed: Sequence[str], on_error: Callable[[Mobu
 def _warnings(run: Run) -> list[str]:
     """What nodes that were built in this run had to say."""
     built = [result for result in run.results.values() if result.state == "built" and result.record]
-    return [f"{label(run.plan, one.step)}: {text}" for one in built if one.record for text in one.record.warnings]
+    return [f"{label(run.plan, one.step)}: {text}" for one in built for text in _said(one)]
+
+
+def _said(result: Result) -> list[str]:
+    """What a built step had to say: rules about its model before, the node itself while it ran."""
+    doubts = [f"{each.code}: {told(each)}" for each in result.step.findings if each.severity == "warning"]
+    return [*doubts, *(result.record.warnings if result.record else ())]
 
 
 def _took(result: Result) -> str:

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mobuild import judging
 from mobuild.contract.findings import Finding
-from mobuild.contract.rules import Request, check
-from mobuild.errors import ConfigError, Refused
+from mobuild.errors import ConfigError
 from mobuild.job import Job, Settings
 from mobuild.keys import Keys
 from mobuild.planner import Plan, Planner
@@ -52,16 +52,8 @@ def wanted_format(verb: str, settings: Settings, known: Sequence[str]) -> str:
 
 
 def findings(job: Job, keys: Keys) -> tuple[Finding, ...]:
-    """What the contracts say about the engines of a job, by configuration alone."""
-    found: list[Finding] = []
-    for spec in job.graph.nodes.values():
-        backend = getattr(spec.node, "backend", None)
-        if backend is None:
-            continue
-        environment = keys.environment(spec.python)
-        version = getattr(backend, "version", "") or environment.distributions.get(backend.distribution, "")
-        found += check(Request(job.hardware, backend.name, version, str(getattr(spec.node, "precision", ""))))
-    return tuple(dict.fromkeys(found))
+    """What the contracts say about a job by configuration alone."""
+    return judging.of_configuration(job, keys)
 
 
 def refuse(job: Job, found: Sequence[Finding]) -> None:
@@ -70,11 +62,8 @@ def refuse(job: Job, found: Sequence[Finding]) -> None:
     Raises:
         Refused: some findings are errors; all of them are named.
     """
-    errors = [one for one in found if one.severity == "error"]
-    if errors:
-        text = "; ".join(f"{one.code}: {one.message}" for one in errors)
-        hints = "\n".join(dict.fromkeys(one.hint for one in errors if one.hint))
-        raise Refused(f"recipe {job.recipe!r}, hardware {job.hardware.name!r}: {text}", hints)
+    if error := judging.refusal(found, f"recipe {job.recipe!r}, hardware {job.hardware.name!r}: "):
+        raise error
 
 
 def warn(jobs: Sequence[Job], found: Mapping[int, Sequence[Finding]]) -> None:
@@ -82,7 +71,7 @@ def warn(jobs: Sequence[Job], found: Mapping[int, Sequence[Finding]]) -> None:
     concerned: dict[str, list[Job]] = {}
     for number, findings in found.items():
         for one in findings:
-            concerned.setdefault(f"{one.code}: {one.message}", []).append(jobs[number])
+            concerned.setdefault(f"{one.code}: {judging.told(one)}", []).append(jobs[number])
     for text, some in concerned.items():
         names = ", ".join(dict.fromkeys(f"{job.recipe}/{job.variant}" for job in some))
         messages.warning(text if len(some) == len(jobs) else f"{names}: {text}")

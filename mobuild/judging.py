@@ -1,0 +1,142 @@
+"""What the contracts say about a job: rules joined with what is configured, installed and recorded.
+
+Rules on configuration need nothing but the job. Rules on a graph need the summary of a model on its way into an
+engine: the engine's own input, or that of a node before it that keeps the operators as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mobuild.contract.findings import Finding
+from mobuild.contract.formats import asked_names_are_single
+from mobuild.contract.options import command_is_known
+from mobuild.contract.rules import Model, Request, check, check_model
+from mobuild.errors import Refused
+from mobuild.graph import NodeSpec
+from mobuild.job import Job
+from mobuild.keys import Keys
+
+_ENGINE, _MODEL = "build_engine", "model"
+_KEEP_OPERATORS = ("calibrate", "quantize")  # what any other kind makes of a model may mend what is wrong with it
+
+Summary = Mapping[str, Any]
+
+
+def of_configuration(job: Job, keys: Keys) -> tuple[Finding, ...]:
+    """All findings about a job that need no model."""
+    found: list[Finding] = []
+    version = ""
+    for spec in job.graph.nodes.values():
+        if request := request_for(job, spec, keys):
+            found += check(request)
+            version = request.backend_version if request.backend == "tensorrt" else version
+    for name, spec in job.graph.nodes.items():
+        if spec.node.kind == "command":
+            own = version or keys.environment(spec.python).distributions.get("tensorrt", "")
+            found += command_is_known(str(getattr(spec.node, "cmd", "")), own, name)
+        if spec.node.kind == "export":
+            inputs, outputs = getattr(spec.node, "inputs", {}), getattr(spec.node, "outputs", ())
+            found += asked_names_are_single(inputs, outputs, f"node {name!r}")
+    return strictly(job, found)
+
+
+def of_step(
+    job: Job, name: str, keys: Keys, summary: Summary, node: str, samples: Mapping[str, Summary]
+) -> tuple[Finding, ...]:
+    """All findings about the model of `node` that node `name` is about to read, for the engines that come of it."""
+    found = [of_model(job, engine, keys, summary, node, engine == name, samples) for engine in engines_of(job, name)]
+    return tuple(dict.fromkeys(each for one in found for each in one))
+
+
+def of_model(
+    job: Job, engine: str, keys: Keys, summary: Summary, node: str, is_final: bool, samples: Mapping[str, Summary]
+) -> tuple[Finding, ...]:
+    """All findings about the model that `node` wrote, on its way into an engine of the job."""
+    spec = job.graph.nodes[engine]
+    request = request_for(job, spec, keys)
+    assert request
+    shapes = getattr(spec.node, "shapes", None)
+    return strictly(job, check_model(Model(request, summary, node, is_final, shapes, samples)))
+
+
+def engines(job: Job) -> tuple[str, ...]:
+    """The nodes that make an engine of a model."""
+    return tuple(
+        name
+        for name, spec in job.graph.nodes.items()
+        if spec.node.kind == _ENGINE and _MODEL in job.graph.edges[name] and not job.graph.edges[name][_MODEL].member
+    )
+
+
+def engines_of(job: Job, name: str) -> tuple[str, ...]:
+    """The engines whose operators are those of the model that node `name` reads: itself, or those after it."""
+    kind = job.graph.nodes[name].node.kind
+    if kind == _ENGINE:
+        return (name,) if name in engines(job) else ()
+    if kind not in _KEEP_OPERATORS:
+        return ()
+    return tuple(engine for engine in engines(job) if name in _before(job, engine))
+
+
+def models_before(job: Job, engine: str) -> Iterator[str]:
+    """The nodes whose model becomes the engine, the nearest first."""
+    name = engine
+    while need := job.graph.edges[name].get(_MODEL):
+        name = need.node
+        yield name
+
+
+def request_for(job: Job, spec: NodeSpec, keys: Keys) -> Request | None:
+    """What rules on configuration look at; None for a node without a backend."""
+    backend = getattr(spec.node, "backend", None)
+    if backend is None:
+        return None
+    environment = keys.environment(spec.python)
+    return Request(
+        hardware=job.hardware,
+        backend=backend.name,
+        backend_version=getattr(backend, "version", "") or environment.distributions.get(backend.distribution, ""),
+        precision=str(getattr(spec.node, "precision", "")),
+        options={each.name: getattr(backend, each.name) for each in dataclasses.fields(backend)},
+        distributions=environment.distributions,
+        python=environment.version,
+        machine=job.settings.checking.machine,
+    )
+
+
+def strictly(job: Job, found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Each finding once, warnings as errors where the job asks for that."""
+    single = dict.fromkeys(found)
+    if not job.settings.checking.strict:
+        return tuple(single)
+    return tuple(dataclasses.replace(each, severity="error") if each.severity == "warning" else each for each in single)
+
+
+def refusal(found: Sequence[Finding], prefix: str = "") -> Refused | None:
+    """The error that holds all findings that are errors; None without one."""
+    errors = [each for each in found if each.severity == "error"]
+    if not errors:
+        return None
+    text = "; ".join(f"{each.code}: {told(each)}" for each in errors)
+    return Refused(f"{prefix}{text}", "\n".join(dict.fromkeys(each.hint for each in errors if each.hint)))
+
+
+def told(finding: Finding) -> str:
+    """A finding in one line, without its code; the hardware is named by what is around it."""
+    is_placed = finding.where.startswith("hardware ")
+    return finding.message if is_placed else f"{finding.where}: {finding.message}"
+
+
+def _before(job: Job, engine: str) -> set[str]:
+    """All nodes that an engine needs, directly or not."""
+    found: set[str] = set()
+    waiting = [engine]
+    while waiting:
+        for need in job.graph.edges[waiting.pop()].values():
+            if need.node not in found:
+                found.add(need.node)
+                waiting.append(need.node)
+    return found

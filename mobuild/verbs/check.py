@@ -1,0 +1,127 @@
+"""`mobuild check`: what cannot work, before anything is built.
+
+Rules on configuration always run. Rules on a graph run on the nearest model before each engine that is known: the
+record of the node that wrote it, or an ONNX file of the user's, which is parsed then. Without one they are *not run*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mobuild import judging
+from mobuild.contract.codes import OF_GRAPHS
+from mobuild.contract.findings import Finding
+from mobuild.errors import MobuildError, NodeFailed
+from mobuild.job import Job
+from mobuild.planner import Plan, Planner, Step
+from mobuild.report import checked
+from mobuild.report.checked import Checked, Place
+from mobuild.verbs.parser import refusals
+from mobuild.verbs.session import Session, wanted_format
+
+
+def check(jobs: Sequence[Job]) -> int:
+    """Print what the rules find; 1 when any of it is an error."""
+    form = wanted_format("check", jobs[0].settings, ("text", "json", "sarif"))
+    session = Session.open(jobs)
+    plan = Planner(session.store, session.keys, judges=False).plan(jobs)
+    found = [each for number in range(len(jobs)) for each in _Job(session, plan, number).checked()]
+    merged = checked.merge(found)
+    checked.write(merged, form)
+    return 1 if any(each.finding and each.finding.severity == "error" for each in merged) else 0
+
+
+class _Job:
+    """One job with what is known of its models."""
+
+    def __init__(self, session: Session, plan: Plan, number: int) -> None:
+        self.session, self.plan, self.number = session, plan, number
+        self.job = plan.jobs[number]
+        self.samples = {
+            name: step.record.measurements["input_lengths"]
+            for name in self.job.graph.nodes
+            if (step := self._step(name)).record and "input_lengths" in step.record.measurements
+        }
+
+    def checked(self) -> Iterator[Checked]:
+        """What rules say of the configuration, then of each engine's model, then what nodes themselves refuse."""
+        told = []
+        for finding in judging.of_configuration(self.job, self.session.keys):
+            yield self._found("", finding)
+        for engine in judging.engines(self.job):
+            for each in self._of_engine(engine):
+                told += [each.finding.message] if each.finding else []
+                yield each
+        for name in self.job.graph.nodes:
+            error = self._step(name).error
+            if error and not any(message in error.message for message in told):
+                where = f"node {name!r}"
+                yield self._found(name, Finding("N1", "error", where, _unplaced(error, where), error.hint))
+
+    def _of_engine(self, engine: str) -> Iterator[Checked]:
+        reason = ""
+        for name in judging.models_before(self.job, engine):
+            step = self._step(name)
+            try:
+                summary = _summary(step)
+            except NodeFailed as error:
+                yield self._found(engine, Finding("N1", "error", f"node {name!r}", error.message, error.hint))
+                return
+            if summary:
+                yield from self._of_model(engine, name, summary)
+                return
+            reason = reason or f"node {name!r} was never built" * (step.source is None) or f"{name!r} is no ONNX model"
+        yield Checked(self._place(engine), None, OF_GRAPHS, reason or "it is made of no ONNX model")
+
+    def _of_model(self, engine: str, name: str, summary: Mapping[str, Any]) -> Iterator[Checked]:
+        is_final = self.job.graph.edges[engine]["model"].node == name
+        keys = self.session.keys
+        for finding in judging.of_model(self.job, engine, keys, summary, name, is_final, self.samples):
+            yield self._found(engine, finding)
+        if self.job.settings.checking.parser:
+            for finding in refusals(self.job.graph.nodes[engine].node, self._file(name)):
+                yield self._found(engine, finding)
+
+    def _file(self, name: str) -> Path:
+        """Where the model of a node lies."""
+        step = self._step(name)
+        if step.source:
+            return step.source.main
+        assert step.digest
+        return self.session.store.objects.path(step.digest)
+
+    def _step(self, name: str) -> Step:
+        return self.plan.steps[self.plan.of[self.number][name]]
+
+    def _found(self, node: str, finding: Finding) -> Checked:
+        return Checked(self._place(node), finding)
+
+    def _place(self, node: str) -> Place:
+        recipe = self.job.lock.with_suffix(".yaml")
+        return Place(self.job.recipe, self.job.variant, node, str(recipe) if recipe.is_file() else "")
+
+
+def _summary(step: Step) -> Mapping[str, Any]:
+    """The summary of the model that a step made, or that a file of the user's holds; empty when there is none.
+
+    Raises:
+        NodeFailed: the file is no model that can be read.
+    """
+    if step.record and step.record.onnx:
+        return step.record.onnx
+    if step.source is None:
+        return {}
+    from mobuild.onnxmodel.summary import summary
+
+    path = step.source.main
+    if path.suffix != ".onnx" and not (path.is_dir() and any(path.glob("*.onnx"))):
+        return {}
+    return summary(path)
+
+
+def _unplaced(error: MobuildError, where: str) -> str:
+    """The message without the node that it begins with, since that is told already."""
+    _, found, rest = error.message.partition(f"{where}: ")
+    return rest if found else error.message
