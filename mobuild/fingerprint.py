@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NewType
 
@@ -23,6 +24,7 @@ Digest = NewType("Digest", str)
 Key = NewType("Key", str)
 
 _CHUNK = 1 << 20
+_SURE = (str, int, bool, type(None))  # most values, seen at a glance
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Fingerprint:
     def document(self) -> dict[str, Any]:
         return {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
 
-    @property
+    @cached_property
     def key(self) -> Key:
         return Key(digest_bytes(canonical(self.document())))
 
@@ -160,7 +162,9 @@ def _plain(value: Any) -> Any:
 
 
 def _check(value: Any, where: str) -> None:
-    if isinstance(value, Mapping):
+    if type(value) in _SURE:
+        return
+    if isinstance(value, (dict, Mapping)):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise ConfigError(f"parameter {where or 'mapping'!r}: the key {key!r} is no string", f'write "{key}":')

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from mobuild import judging, sources
 from mobuild.conditions import broken, undeclared, undeclared_inputs
@@ -97,25 +97,39 @@ class Planner:
     def __init__(self, store: Store, keys: Keys, judges: bool = True) -> None:
         self.store, self.keys, self.judges = store, keys, judges
         self.jobs: tuple[Job, ...] = ()
+        self.ignored: tuple[str, ...] = ()  # folders that mobuild itself makes; what a node sees of them is no input
 
     def plan(self, jobs: Sequence[Job]) -> Plan:
         """The steps of `jobs` as things stand now; a job's own errors block its steps and no others."""
         self.jobs = tuple(jobs)
-        drafts: dict[str, Step] = {}
-        of: list[dict[str, str]] = []
-        for number, job in enumerate(jobs):
-            names: dict[str, str] = {}
-            for name, spec in job.graph.nodes.items():
-                edges = {role: Edge(names[need.node], need.member) for role, need in job.graph.edges[name].items()}
-                draft = self._draft(spec, edges, job, _gates_above(name, job))
-                known = drafts.get(draft.identity, draft)
-                drafts[draft.identity] = dataclasses.replace(known, users=(*known.users, User(number, name)))
-                names[name] = draft.identity
-            of.append(names)
+        builds = dict.fromkeys(str(job.settings.build) for job in jobs)
+        self.ignored = (str(self.store.root), str(self.store.local), *builds)
+        drafts, users, of = self._drafts()
         steps: dict[str, Step] = {}
         for identity, draft in drafts.items():
-            steps[identity] = self.settle(draft, steps)
-        return Plan(tuple(jobs), steps, tuple(of))
+            steps[identity] = self.settle(dataclasses.replace(draft, users=tuple(users[identity])), steps)
+        return Plan(self.jobs, steps, of)
+
+    def _drafts(self) -> tuple[dict[str, Step], dict[str, list[User]], tuple[dict[str, str], ...]]:
+        """The steps of all jobs before they are settled, who wants each, and which step each job's nodes are."""
+        drafts: dict[str, Step] = {}
+        users: dict[str, list[User]] = {}
+        of: list[dict[str, str]] = []
+        seen: dict[Any, Step] = {}  # jobs share the nodes that are equal, so most questions come again
+        for number, job in enumerate(self.jobs):
+            names: dict[str, str] = {}
+            gates = _gates(job)
+            for name, spec in job.graph.nodes.items():
+                edges = {role: Edge(names[need.node], need.member) for role, need in job.graph.edges[name].items()}
+                question = (id(spec), *edges.items(), str(gates[name]))
+                draft = seen.get(question) or self._draft(spec, edges, job, gates[name])
+                if not draft.error:  # which names its job
+                    seen[question] = draft
+                drafts.setdefault(draft.identity, draft)
+                users.setdefault(draft.identity, []).append(User(number, name))
+                names[name] = draft.identity
+            of.append(names)
+        return drafts, users, tuple(of)
 
     def settle(self, step: Step, above: Mapping[str, Step]) -> Step:
         """`step` with its state, given the steps that it needs."""
@@ -287,12 +301,6 @@ class Planner:
         observed = broken(last.conditions, way.spec.root, self.store.files, environment, self.ignored)
         return now.changes_since(last.fingerprint) + observed
 
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """The folders that mobuild itself makes; what a node sees of them is no input."""
-        builds = dict.fromkeys(str(job.settings.build) for job in self.jobs)
-        return (str(self.store.root), str(self.store.local), *builds)
-
     def last(self, step: Step) -> Ref | None:
         """The last build of this node of this variant."""
         for user in step.users:
@@ -308,13 +316,14 @@ class Planner:
         return found[0] if found else None
 
 
-def _gates_above(name: str, job: Job) -> dict[str, float]:
-    """The constraints that are judged on nodes which `name` needs, directly or not."""
-    limits: dict[str, float] = {}
-    for need in job.graph.edges[name].values():
-        limits.update(own_limits(job.graph.nodes[need.node].node.kind, job.constraints))
-        limits.update(_gates_above(need.node, job))
-    return limits
+def _gates(job: Job) -> dict[str, dict[str, float]]:
+    """Node → the constraints that are judged on nodes which it needs, directly or not."""
+    above: dict[str, dict[str, float]] = {}
+    for name in job.graph.nodes:
+        above[name] = {}
+        for need in job.graph.edges[name].values() if job.constraints else ():
+            above[name] |= above[need.node] | own_limits(job.graph.nodes[need.node].node.kind, job.constraints)
+    return above
 
 
 def _sampled(job: int, above: Mapping[str, Step]) -> dict[str, Mapping[str, object]]:

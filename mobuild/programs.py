@@ -39,9 +39,11 @@ def split(cmd: str) -> list[str]:
 
 def named_files(cmd: str, project: Path, cwd: str = "") -> tuple[Path, ...]:
     """Files below `project` that `cmd` names, sorted: scripts and data whose change is a change."""
-    start, root = project / cwd, project.resolve()
-    named = {(start / word).resolve() for word in split(cmd) if not _PLACEHOLDER.search(word)}
-    return tuple(sorted(path for path in named if path.is_file() and root in path.parents))
+    start = str(project / cwd)
+    places = (os.path.join(start, word) for word in split(cmd) if not _PLACEHOLDER.search(word))  # noqa: PTH118
+    found = {Path(place).resolve() for place in places if os.path.isfile(place)}  # noqa: PTH113 - most words are none
+    root = project.resolve() if found else project
+    return tuple(sorted(path for path in found if root in path.parents))
 
 
 def check_roles(cmd: str, roles: Iterable[str]) -> None:

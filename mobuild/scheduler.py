@@ -7,8 +7,9 @@ settled again when its inputs are known, so equal bytes upstream stop the wave.
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -47,17 +48,18 @@ class Scheduler:
         results = {identity: _settled(step) for identity, step in steps.items() if step.state in ("fresh", "blocked")}
         for result in results.values():
             self.watcher.finished(result)
-        priorities = _path_seconds(plan)
+        queue = _Queue(plan, results)
         running: dict[Future[Result], str] = {}
         try:
             while len(results) < len(steps):
-                stopping = not self.keep_going and any(one.state == "failed" for one in results.values())
-                self._start(steps, results, running, priorities, stopping)
-                if not running:
-                    continue
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                if not self.keep_going and any(one.state == "failed" for one in results.values()):
+                    for identity in [one for one in steps if one not in results and one not in running.values()]:
+                        self._finish(identity, Result(steps[identity], "cancelled"), steps, results)
+                self._start(steps, results, running, queue)
+                for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
                     identity = running.pop(future)
                     self._finish(identity, future.result(), steps, results)
+                    queue.done(identity)
         except KeyboardInterrupt:
             self.builder.kill()
             raise
@@ -66,29 +68,24 @@ class Scheduler:
         return Run(dataclasses.replace(plan, steps=steps), results, time.monotonic() - begun)
 
     def _start(
-        self,
-        steps: dict[str, Step],
-        results: dict[str, Result],
-        running: dict[Future[Result], str],
-        priorities: Mapping[str, float],
-        stopping: bool,
+        self, steps: dict[str, Step], results: dict[str, Result], running: dict[Future[Result], str], queue: _Queue
     ) -> None:
         """Settle what can be settled and start what is stale, while slots are free."""
-        for identity in sorted(steps, key=lambda identity: -priorities[identity]):
-            step = steps[identity]
-            if identity in results or identity in running.values():
+        held: list[str] = []
+        while len(running) < self.slots and (identity := queue.next()):
+            if identity in results:  # cancelled
                 continue
-            if stopping:
-                self._finish(identity, Result(step, "cancelled"), steps, results)
-                continue
-            if any(edge.identity not in results for edge in step.needs.values()):
-                continue
-            step = steps[identity] = self.planner.settle(step, steps)
+            step = steps[identity] = self.planner.settle(steps[identity], steps)
             if step.state != "stale":
                 self._finish(identity, _settled(step), steps, results)
-            elif len(running) < self.slots and not self._is_running(step, steps, running):
+                queue.done(identity)
+            elif self._is_running(step, steps, running):
+                held.append(identity)
+            else:
                 self.watcher.started(step)
                 running[self.pool.submit(self.builder.build, step, dict(steps))] = identity
+        for identity in held:
+            queue.add(identity)
 
     def _is_running(self, step: Step, steps: Mapping[str, Step], running: Mapping[Future[Result], str]) -> bool:
         """Two steps may turn out to have one key; the second waits here and then hits."""
@@ -100,6 +97,39 @@ class Scheduler:
         steps[identity] = result.step if result.is_done else dataclasses.replace(result.step, state="blocked")
         results[identity] = result
         self.watcher.finished(result)
+
+
+class _Queue:
+    """The steps whose needs are all done, longest path first; each is taken once, since settling it reads files."""
+
+    def __init__(self, plan: Plan, done: Collection[str]) -> None:
+        self._seconds = _path_seconds(plan)
+        self._order = {identity: number for number, identity in enumerate(plan.steps)}
+        self._open: dict[str, set[str]] = {}
+        self._below: dict[str, list[str]] = {}
+        self._ready: list[tuple[float, int, str]] = []
+        for identity, step in plan.steps.items():
+            if identity not in done:
+                self._open[identity] = {edge.identity for edge in step.needs.values()} - set(done)
+                for need in self._open[identity]:
+                    self._below.setdefault(need, []).append(identity)
+        for identity in [one for one, needs in self._open.items() if not needs]:
+            self.add(identity)
+
+    def add(self, identity: str) -> None:
+        """What is ready, or ready once more."""
+        heapq.heappush(self._ready, (-self._seconds[identity], self._order[identity], identity))
+
+    def next(self) -> str | None:
+        """Takes out the first; None when nothing is ready."""
+        return heapq.heappop(self._ready)[2] if self._ready else None
+
+    def done(self, identity: str) -> None:
+        """Makes ready what waited for `identity` alone."""
+        for one in self._below.get(identity, ()):
+            self._open[one].discard(identity)
+            if not self._open[one]:
+                self.add(one)
 
 
 class AtOnce(Executor):

@@ -18,7 +18,7 @@ from mobuild.config.recipes import SHAPES_CHOICE
 from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
 from mobuild.config.variant import Point, variant_name
 from mobuild.errors import ConfigError
-from mobuild.graph import build_graph
+from mobuild.graph import NodeSpec, build_graph
 from mobuild.hardware import Hardware
 from mobuild.job import Job, Settings
 from mobuild.profiles import check_shapes
@@ -30,6 +30,7 @@ class Jobs:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._points: dict[tuple[str, ...], Point] = {}
+        self._equals: dict[str, NodeSpec] = {}
 
     def make(self, config: DictConfig) -> Job:
         """The job that `config` (with its `hydra` node) describes; takes `config` apart.
@@ -39,7 +40,7 @@ class Jobs:
         """
         overrides, choices, app = _parts(config)
         settings = read_settings(app, self.project)
-        nodes = _nodes(app, choices, self.project)
+        nodes = _nodes(app, choices, self.project, self._equals)
         refuse_unknown_keys(app, self.project, f"recipe {nodes.recipe!r}")
         graph = build_graph(nodes, targets(nodes.app))
         _check_shapes(app, nodes.recipe)
@@ -72,18 +73,18 @@ class Jobs:
         key = tuple(overrides)
         if key not in self._points:
             _, choices, app = _parts(compose_again(overrides))
-            self._points[key] = Point(app, choices, lambda: _nodes(app, choices, self.project))
+            self._points[key] = Point(app, choices, lambda: _nodes(app, choices, self.project, self._equals))
         return self._points[key]
 
 
 def recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
     """The nodes of the recipe that `config` (with its `hydra` node) chooses; takes `config` apart."""
     _, choices, app = _parts(config)
-    return _nodes(app, choices, project)
+    return _nodes(app, choices, project, {})
 
 
-def _nodes(app: DictConfig, choices: Mapping[str, str], project: Project) -> RecipeNodes:
-    return RecipeNodes(app, choices.get("recipe", ""), _hardware(app, choices), project)
+def _nodes(app: DictConfig, choices: Mapping[str, str], project: Project, equals: dict[str, NodeSpec]) -> RecipeNodes:
+    return RecipeNodes(app, choices.get("recipe", ""), _hardware(app, choices), project, equals)
 
 
 def hardware_of(config: DictConfig) -> Hardware:

@@ -39,8 +39,11 @@ _PLACING = ("kind", "needs", "in", "python", "timeout_seconds", "env")
 class RecipeNodes:
     """The nodes of one recipe by name; each is made when it is asked for."""
 
-    def __init__(self, app: DictConfig, choice: str, hardware: Hardware, project: Project) -> None:
-        self.app, self.hardware, self.project = app, hardware, project
+    def __init__(
+        self, app: DictConfig, choice: str, hardware: Hardware, project: Project, equals: dict[str, NodeSpec]
+    ) -> None:
+        """`equals` is shared by recipes: nodes that are equal in several jobs of a sweep become one object."""
+        self.app, self.hardware, self.project, self._equals = app, hardware, project, equals
         file = recipe_file(project, choice)
         if choice == ONNX_RECIPE:
             # A model given on the command line is named after its file and lies where the user stands.
@@ -136,7 +139,9 @@ class RecipeNodes:
 
     def spec(self, name: str) -> NodeSpec:
         if name not in self._specs:
-            self._specs[name] = self._make_spec(name)
+            spec = self._make_spec(name)
+            equal = self._equals.setdefault(repr(spec), spec)
+            self._specs[name] = equal if equal == spec else spec
         return self._specs[name]
 
     def _make_spec(self, name: str) -> NodeSpec:

@@ -245,7 +245,11 @@ def _node_document(run: Run, number: int, name: str) -> dict[str, Any]:
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write JSON in one move, so that a reader never sees half of it."""
+    """Write JSON in one move, so that a reader never sees half of it; a file that says it already is left alone."""
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    with suppress(OSError, ValueError):
+        if not path.is_symlink() and path.read_text() == text:
+            return
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    partial.write_text(text)
     partial.replace(path)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.fingerprint import canonical, digest_bytes
+from mobuild.store.refs import folder_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Failures:
     def drop(self, owner: Owner) -> None:
         """Forget the owner's failure: the node is finished."""
         with suppress(OSError):
-            self._clear(self._path(owner))
+            if self._root.is_dir():
+                self._clear(self._path(owner))
 
     def kept(self) -> list[Path]:
         """Every folder, and every link to one."""
@@ -71,5 +73,6 @@ class Failures:
 
     def _path(self, owner: Owner) -> Path:
         # Digests, for the same reasons as with refs.
-        folder = digest_bytes(os.fsencode(owner.project.resolve()))[:12]
-        return self._root / folder / digest_bytes(canonical([owner.recipe, owner.variant, owner.node]))
+        return (
+            self._root / folder_of(owner.project) / digest_bytes(canonical([owner.recipe, owner.variant, owner.node]))
+        )

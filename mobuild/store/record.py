@@ -122,7 +122,7 @@ def _fingerprint(document: Any) -> Fingerprint:
     fingerprint = Fingerprint.from_document(_expect(document, dict))
     for mapping in (fingerprint.params, fingerprint.inputs, fingerprint.code, fingerprint.toolchain):
         _expect(mapping, dict)
-    canonical(fingerprint.document())
+    assert fingerprint.key  # what has none raises
     return fingerprint
 
 

@@ -7,6 +7,7 @@ latest writer wins. Refs stay on the machine, because they name project folders.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import tempfile
@@ -85,8 +86,10 @@ class Refs:
             "fingerprint": record.fingerprint.document(),
             "conditions": [dataclasses.asdict(one) for one in record.conditions],
         }
+        path, data = self._path(project, recipe, variant, node), canonical(document)
         try:
-            replace(self._path(project, recipe, variant, node), canonical(document))
+            if not _touched(path, data):
+                replace(path, data)
         except OSError as error:
             sentence = f"cache '{self._root}': `why` will not know this run ({error.strerror or error})"
             if sentence not in self._warnings:
@@ -94,8 +97,24 @@ class Refs:
 
     def _path(self, project: Path, recipe: str, variant: str, node: str) -> Path:
         # Digests, because a variant may hold any character and be longer than a file name.
-        folder = digest_bytes(os.fsencode(project.resolve()))[:12]
-        return self._root / folder / f"{digest_bytes(canonical([recipe, variant, node]))}.json"
+        return self._root / folder_of(project) / f"{digest_bytes(canonical([recipe, variant, node]))}.json"
+
+
+@functools.lru_cache(maxsize=16)
+def folder_of(project: Path) -> str:
+    """The name of the folder for what is kept of a project: asked for each node of each job."""
+    return digest_bytes(os.fsencode(project.resolve()))[:12]
+
+
+def _touched(path: Path, data: bytes) -> bool:
+    """Whether the file says that already; then it is of today again, for a tenth of what writing it costs."""
+    try:
+        if path.read_bytes() != data:
+            return False
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _ref(document: Mapping[str, Any]) -> Ref:

@@ -6,7 +6,6 @@ Noted at the end of a run; a repeated answer notes nothing, since a ref keeps wh
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -25,9 +24,7 @@ class Uses:
         with suppress(OSError):
             self._root.mkdir(exist_ok=True)
             for name in names:
-                path = self._path(name)
-                path.touch()
-                os.utime(path)
+                self._path(name).touch()
 
     def last_ns(self, name: str) -> int:
         """When the record was last used; 0 when that is not known."""
