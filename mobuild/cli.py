@@ -1,17 +1,21 @@
 """The console script: the repeated answer where there was nothing to do, else `dispatch`.
 
-Keeps its own imports to `sys`, since this module is on the path of every no-op.
+Keeps its own imports to `os` and `sys`, since this module is on the path of every no-op.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """The console script: run and exit with the status."""
     _end_as_interrupted()
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    if "mobuild.dispatch" not in sys.modules:
+        os._exit(status)  # all is written; the interpreter would take as long to tidy up as the answer took
+    sys.exit(status)
 
 
 def _end_as_interrupted() -> None:
@@ -19,7 +23,7 @@ def _end_as_interrupted() -> None:
 
     A signal that the caller ignores (`nohup`) stays ignored.
     """
-    import signal
+    import _signal as signal  # type: ignore[import-not-found]  # the module `signal` would build enumerations first
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
@@ -49,7 +53,9 @@ def _run(argv: list[str]) -> int:
     status = noop.replay(argv)
     if status is not None:
         return status
-    status, noop.recorder = 1, noop.Recorder(argv)
+    from mobuild import answers
+
+    status, answers.recorder = 1, answers.Recorder(argv)
     try:
         from mobuild.dispatch import dispatch
 
@@ -59,4 +65,4 @@ def _run(argv: list[str]) -> int:
         print("interrupted; what was finished is kept, and the next run goes on from there", file=sys.stderr)
         return 130
     finally:
-        noop.recorder.end(status)
+        answers.recorder.end(status)

@@ -1,37 +1,36 @@
 """The answer to a command line that has nothing to do, repeated while the world has not changed.
 
 A full run that found every step fresh leaves its output in `build/.answers/`, together with its *witnesses*:
-stat tokens of every file and folder that it looked at (absent ones too), and the variables that it read. The
-next run of the same words compares them and, when all are equal, says the same again, without Hydra. Any
-doubt takes the full path. Imports nothing but `os`, `sys`, `time` and `xxhash`, which is most of what it saves.
+stat tokens of every file and folder that it looked at (absent ones too), and the variables that it read
+(`answers`). The next run of the same words compares them and, when all are equal, says the same again, without
+Hydra. Any doubt takes the full path. Imports nothing but `os`, `sys` and `xxhash`, which is most of what it saves.
 """
 
-# ruff: noqa: PTH103, PTH105, PTH108, PTH109, PTH110, PTH116, PTH118, PTH120
+# ruff: noqa: PTH109, PTH110, PTH116, PTH120
 # (pathlib costs more than the rest of this module)
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 
 FOLDER = ".answers"
-_HEAD = "mobuild answers 1"
-_ABSENT = "-"
+HEAD = "mobuild answers 1"
+ABSENT = "-"
 
 
 def replay(argv: list[str]) -> int | None:
     """Print the answer to `argv` again and return its status; None when the full path must be taken."""
     try:
-        path = _find(os.getcwd(), _name(argv))  # the folder may be gone
+        path = _find(os.getcwd(), name(argv))  # the folder may be gone
         if path is None:
             return None
         with open(path, encoding="utf-8") as stream:
             lines = stream.read().split("\n")
-        if lines[0] != _HEAD or lines[-1] != "end":
+        if lines[0] != HEAD or lines[-1] != "end":
             return None
-        said = [line for line in lines[1:-1] if not _is_witness(line)]
-        if len(said) + sum(map(_holds, lines[1:-1])) != len(lines) - 2:
+        said = [line for line in lines[1:-1] if line[0] not in "sv"]
+        if not all(_holds(line) for line in lines[1:-1] if line[0] in "sv"):
             return None
     except (OSError, ValueError, IndexError):
         return None
@@ -40,100 +39,25 @@ def replay(argv: list[str]) -> int | None:
     return 0
 
 
-class Recorder:
-    """Hears what a full run says, and keeps it as an answer when the run found nothing to do."""
-
-    def __init__(self, argv: list[str]) -> None:
-        self.argv, self.since_ns = argv, time.time_ns()
-        self._said: list[tuple[str, str]] = []
-        self._offer: tuple[str, list[str], list[str], list[str]] | None = None
-        self._streams = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = _Tee("o", sys.stdout, self._said), _Tee("e", sys.stderr, self._said)
-
-    def offer(self, folder: str, paths: list[str], own: list[str], variables: list[str]) -> None:
-        """The run found every step fresh. `own` are the files below build/ that it wrote itself."""
-        self._offer = folder, paths, own, variables
-
-    def end(self, status: int) -> None:
-        """Stop listening; keep the answer if there is one to trust."""
-        sys.stdout, sys.stderr = self._streams
-        if self._offer and status == 0:
-            try:
-                _save(self.argv, *self._offer, _lines(self._said), self.since_ns)
-            except (OSError, ValueError):  # disk full, something in the way, a name that is no UTF-8
-                return  # an answer saves time, and the run is done
-
-
-recorder: Recorder | None = None  # of the command line that runs now
-
-
-class _Tee:
-    """A stream that passes everything on and notes what was written."""
-
-    def __init__(self, channel: str, stream: object, said: list[tuple[str, str]]) -> None:
-        self._channel, self._stream, self._said = channel, stream, said
-
-    def write(self, text: str) -> int:
-        self._said.append((self._channel, text))
-        return self._stream.write(text)  # type: ignore[attr-defined, no-any-return]
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._stream, name)
-
-
-def _lines(said: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """(channel, line) of what was written, in order of the lines' ends."""
-    open_lines = {"o": "", "e": ""}
-    lines: list[tuple[str, str]] = []
-    for channel, text in said:
-        *whole, open_lines[channel] = (open_lines[channel] + text).split("\n")
-        lines += [(channel, line) for line in whole]
-    return lines
-
-
-def _save(
-    argv: list[str],
-    folder: str,
-    paths: list[str],
-    own: list[str],
-    variables: list[str],
-    output: list[tuple[str, str]],
-    since_ns: int,
-) -> bool:
-    """Keep an answer below `folder`; False when it could not be trusted later.
-
-    `output` are ("o" or "e", line); `since_ns` is the time at which the run began: whatever changed after it
-    may have changed after it was read, unless the run wrote it itself (`own`).
-    """
-    lines = [f"v\t{_variable(name)}\t{name}" for name in sorted(set(variables))]
-    for path in sorted({*paths, *own}):
-        token, changed_ns = _token(path)
-        if path not in own and changed_ns >= since_ns - _margin_ns(changed_ns):
-            return False
-        lines.append(f"s\t{token}\t{path}")
-    lines += [f"{channel}\t{line}" for channel, line in output]
-    text = "\n".join([_HEAD, *lines, "end"])
-    if text.count("\n") != len(lines) + 1:  # a path or line with a line break in it
-        return False
-    target = os.path.join(folder, FOLDER, _name(argv))
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    partial = f"{target}.{os.getpid()}"
-    try:
-        with open(partial, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(partial, target)
-    except (OSError, ValueError):
-        os.unlink(partial)
-        raise
-    return True
-
-
-def _name(argv: list[str]) -> str:
+def name(argv: list[str]) -> str:
     """The file name of the answer to these words, here, under this interpreter."""
     import xxhash
 
     words = [os.getcwd(), sys.executable, *argv, "", *sys.path]
     return xxhash.xxh3_128_hexdigest("\0".join(words).encode("utf-8", "surrogateescape"))
+
+
+def token(seen: os.stat_result) -> str:
+    """What changes with every write to a file."""
+    return f"{seen.st_dev}:{seen.st_ino}:{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ctime_ns}"
+
+
+def variable(name: str) -> str:
+    """A variable as its digest, since its value may be a secret."""
+    import xxhash
+
+    value = os.environ.get(name)
+    return ABSENT if value is None else xxhash.xxh3_128_hexdigest(value.encode("utf-8", "surrogateescape"))
 
 
 def _find(start: str, name: str) -> str | None:
@@ -149,35 +73,11 @@ def _find(start: str, name: str) -> str | None:
         folder = above
 
 
-def _is_witness(line: str) -> bool:
-    return line[:2] in ("s\t", "v\t")
-
-
 def _holds(line: str) -> bool:
-    if not _is_witness(line):
-        return False
-    kind, token, subject = line.split("\t", 2)
-    return token == (_token(subject)[0] if kind == "s" else _variable(subject))
-
-
-def _token(path: str) -> tuple[str, int]:
-    """(stat token, nanoseconds of the last change); an absent path has one too."""
+    kind, noted, subject = line.split("\t", 2)
+    if kind != "s":
+        return noted == variable(subject)
     try:
-        seen = os.stat(path)
+        return noted == token(os.stat(subject))
     except OSError:
-        return _ABSENT, 0
-    token = f"{seen.st_dev}:{seen.st_ino}:{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ctime_ns}"
-    return token, max(seen.st_ctime_ns, seen.st_mtime_ns)
-
-
-def _margin_ns(changed_ns: int) -> int:
-    """How coarse the file system's clock may be: two seconds where it shows whole seconds only."""
-    return 2_000_000_000 if changed_ns and changed_ns % 1_000_000_000 == 0 else 100_000_000
-
-
-def _variable(name: str) -> str:
-    """A variable as its digest, since its value may be a secret."""
-    import xxhash
-
-    value = os.environ.get(name)
-    return _ABSENT if value is None else xxhash.xxh3_128_hexdigest(value.encode("utf-8", "surrogateescape"))
+        return noted == ABSENT

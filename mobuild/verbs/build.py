@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
-from mobuild import noop, witnesses
+from mobuild import answers, witnesses
 from mobuild.building import Builder
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError
@@ -64,13 +64,13 @@ def run(
 def _offer_answer(done: Run, placed: Sequence[Placed], session: Session) -> None:
     """Let the command line be answered without a plan next time, when there was nothing to do."""
     is_idle = all(result.state == "fresh" and result.step.reasons == () for result in done.results.values())
-    if noop.recorder is None or not is_idle or done.status or session.store.warnings:
+    if answers.recorder is None or not is_idle or done.status or session.store.warnings:
         return
     seen = witnesses.of_plan(done.plan, session.store, session.keys)
     if witnesses.is_volatile(seen, done.plan):
         return
     own = [str(path) for path in artifacts.written(done, placed)]
-    noop.recorder.offer(str(done.plan.jobs[0].settings.build), list(seen.paths), own, list(seen.variables))
+    answers.recorder.offer(str(done.plan.jobs[0].settings.build), list(seen.paths), own, list(seen.variables))
 
 
 def _status(statuses: Sequence[int]) -> int:
