@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from mobuild.backend import Profile
+from mobuild.backends import parser_errors
 from mobuild.backends.builder_log import Said, logger, progress
 from mobuild.errors import NodeFailed, did_you_mean
 from mobuild.node import Built
@@ -52,7 +53,7 @@ class Builder:
         if self._parser.parse_from_file(str(model)):
             return self.refuse_errors()
         found = [self._parser.get_error(i) for i in range(self._parser.num_errors)]
-        raise self.failure("cannot read the model", [str(error) for error in found])
+        raise self.failure("cannot read the model", parser_errors.texts(found, model))
 
     def add_profiles(self, profiles: Sequence[Profile]) -> None:
         for i, shapes in enumerate(profiles):

@@ -105,6 +105,16 @@ def determinant(path: Path) -> Path:
     return save(path, nodes, [_value("x", [2, 2])], [_value("y", [])], {})
 
 
+def unsupported(path: Path) -> Path:
+    """Two nodes that TensorRT does not have: one without a name, one of a domain of its own."""
+    nodes = [
+        helper.make_node("Det", ["x"], ["d"], name=""),
+        helper.make_node("Swirl", ["x"], ["s"], name="swirl_7", domain="my.ops"),
+        helper.make_node("Add", ["d", "s"], ["y"]),
+    ]
+    return save(path, nodes, [_value("x", [2, 2])], [_value("y", None)], {})
+
+
 def save(path: Path, nodes: Any, inputs: Any, outputs: Any, weights: dict[str, Any]) -> Path:
     constants = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "net", inputs, outputs, constants)

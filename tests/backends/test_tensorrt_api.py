@@ -20,7 +20,7 @@ from mobuild.backends.tensorrt_versions import COMPATIBILITY, WEAK_FLAGS
 
 API: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text())
 PACKAGE = Path(mobuild.__file__).parent
-SHARED = ("backends/network_builder.py", "backends/builder_log.py", "runtime/plans.py")
+SHARED = ("backends/network_builder.py", "backends/builder_log.py", "backends/parser_errors.py", "runtime/plans.py")
 OWN = ("backends/tensorrt.py", "backends/timing_cache.py")
 VERSIONS = "backends/tensorrt_versions.py"
 # What our variables and attributes hold.
@@ -33,6 +33,7 @@ HELD = {
     "_runtime": "Runtime",
     "_engine": "ICudaEngine",
     "_context": "IExecutionContext",
+    "parser_error": "ParserError",
     "own": "ITimingCache",
     "whole": "ITimingCache",
 }

@@ -54,6 +54,16 @@ def test_plan_is_built_and_described(tmp_path: Path) -> None:
     assert "Detected 1 inputs and 1 output network tensors." in done.log
 
 
+def test_all_nodes_that_the_parser_refuses_are_named_at_once(tmp_path: Path) -> None:
+    model = engine_nets.unsupported(tmp_path / "m.onnx")
+
+    done = build(engine(shapes={}), model, tmp_path / "out")
+
+    assert "cannot read the model: node 'd' (Det): UNSUPPORTED_NODE: " in done.message
+    assert "; node 'swirl_7' (my.ops::Swirl): INVALID_NODE: " in done.message
+    assert "backend.plugins=[path]" in done.hint
+
+
 def test_memory_and_progress_are_read_from_the_log(tmp_path: Path) -> None:
     model = engine_nets.convolutions(tmp_path / "m.onnx")
 
