@@ -19,6 +19,7 @@ from tests.projects import hardware
 
 RTX = Request(hardware("l4"), "tensorrt_rtx", "1.7.1.116")
 TENSORRT = Request(hardware("l4"), "tensorrt", "10.16")
+SAME_CC = {"hardware_compatibility": "same_compute_capability"}
 SAME = {"raw": {"hardware_compatibility_level": "SAME_COMPUTE_CAPABILITY"}}
 COMPATIBLE = {"raw": {"VERSION_COMPATIBLE": True}}
 RUNTIME = Request(hardware("cpu"), "onnxruntime", "1.32.0")
@@ -83,6 +84,9 @@ def test_a_plain_model_has_no_finding(request_: Request) -> None:
         (on_card("t4", options={"raw": {"hardware_compatibility_level": "AMPERE_PLUS"}}), [("R11", "error")]),
         (on_card("l4", version="10.8", options=SAME), [("R11", "error")]),
         (on_card("l4", version="10.9", options=SAME), []),
+        (on_card("t4", options={"hardware_compatibility": "ampere_plus"}), [("R11", "error")]),
+        (on_card("l4", version="10.8", options=SAME_CC), [("R11", "error")]),
+        (on_card("l4", version="10.8", options={"hardware_compatibility": "none"}), []),
         (on_card("l4", machine=Machine(cuda="13.0", driver="535.54.03")), [("R6", "error")]),
         (on_card("l4", machine=Machine(cuda="12.9", driver="535.54.03")), [("R6", "warning")]),
         (replace(RTX, machine=Machine(cuda="13.2", driver="580.65.06")), [("R6", "error")]),  # compiles on the card
@@ -94,6 +98,7 @@ def test_a_plain_model_has_no_finding(request_: Request) -> None:
         (on_card("l4", version="10.16", machine=Machine(runtime="10.16")), []),
         (on_card("l4", version="10.16", machine=Machine(runtime="11.0")), [("R12", "error")]),
         (on_card("l4", machine=Machine(runtime="11.0"), options=COMPATIBLE), []),
+        (on_card("l4", machine=Machine(runtime="11.0"), options={"version_compatible": True}), []),
         (on_card("l4", version="8.6", machine=Machine(runtime="11.0"), options=COMPATIBLE), [("R12", "error")]),
         (on_card("l4", version="10.8", python="3.13.1"), [("R14", "error")]),
         (on_card("l4", version="10.9", python="3.13.1"), []),

@@ -73,8 +73,10 @@ def rtx_option_works(request: Request) -> tuple[Finding, ...]:
 
 def compatibility_fits(request: Request) -> tuple[Finding, ...]:
     """R11: hardware compatibility needs Ampere, or a TensorRT that has it."""
-    level = str(request.raw.get("hardware_compatibility_level", "")).upper()
-    capability, where = request.hardware.compute_capability, "option backend.raw.hardware_compatibility_level"
+    named = request.options.get("hardware_compatibility", "none")
+    level = str(named if named != "none" else request.raw.get("hardware_compatibility_level", "")).upper()
+    place = "hardware_compatibility" if named != "none" else "raw.hardware_compatibility_level"
+    capability, where = request.hardware.compute_capability, f"option backend.{place}"
     if request.backend != "tensorrt" or not capability:
         return ()
     if level == "AMPERE_PLUS" and order(capability) < order("8.0"):
@@ -93,10 +95,10 @@ def runtime_opens(request: Request) -> tuple[Finding, ...]:
     if request.backend != "tensorrt" or not built or not opened:
         return ()
     majors = (built.split(".")[0], opened.split(".")[0])
-    is_compatible = bool(request.raw.get("VERSION_COMPATIBLE"))
+    is_compatible = bool(request.options.get("version_compatible") or request.raw.get("VERSION_COMPATIBLE"))
     if not is_compatible and not _is_same(built, opened):
         message = f"an engine of TensorRT {built} does not open in {opened}"
-        hint = f"build with {opened}, or backend.raw.VERSION_COMPATIBLE=true where that is newer"
+        hint = f"build with {opened}, or backend.version_compatible=true where that is newer"
         return (Finding("R12", "error", "check.runtime", message, hint),)
     if not is_compatible or (majors[0] == majors[1] and order(opened) >= order(built)) or majors in _CROSSINGS:
         return ()
