@@ -31,6 +31,7 @@ class Checking:
     """What rules are told beside the configuration itself."""
 
     strict: bool = False  # check.strict: warnings are errors
+    ignore: tuple[str, ...] = ()  # check.ignore: codes that are not heard
     parser: bool = False  # check.parser: ask TensorRT-RTX's own parser as well
     machine: Machine = field(default_factory=Machine)
 

@@ -108,11 +108,12 @@ def request_for(job: Job, spec: NodeSpec, keys: Keys) -> Request | None:
 
 
 def strictly(job: Job, found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Each finding once, warnings as errors where the job asks for that."""
-    single = dict.fromkeys(found)
-    if not job.settings.checking.strict:
-        return tuple(single)
-    return tuple(dataclasses.replace(each, severity="error") if each.severity == "warning" else each for each in single)
+    """Each finding once, without those that the job ignores, and warnings as errors where it is strict."""
+    checking = job.settings.checking
+    heard = tuple(each for each in dict.fromkeys(found) if each.code not in checking.ignore)
+    if not checking.strict:
+        return heard
+    return tuple(dataclasses.replace(each, severity="error") if each.severity == "warning" else each for each in heard)
 
 
 def refusal(found: Sequence[Finding], prefix: str = "") -> Refused | None:

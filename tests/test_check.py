@@ -159,6 +159,17 @@ def test_strict_makes_errors_of_warnings(tmp_path: Path) -> None:
     assert project.mobuild("check", "hardware=t4", "check.strict=true", check=False).status == 1
 
 
+def test_a_rule_can_be_ignored_by_its_code(files: Project) -> None:
+    put(files, unsupported())
+    words = ("check", "model=m.onnx", "hardware=l4", "shapes.n=4")
+
+    unknown = files.mobuild(*words, "check.ignore=[R100]", check=False)
+
+    assert files.mobuild(*words, "check.ignore=[R10]").out == "0 errors, 0 warnings, 0 notes\n"
+    assert unknown.status == 2
+    assert "check.ignore: there is no rule 'R100'. Did you mean 'R10'?" in unknown.err
+
+
 def test_names_asked_twice_are_refused_before_the_export(tmp_path: Path) -> None:
     project = toy_project(tmp_path)
 

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from mobuild.config.project import GROUPS, Project, once, shipped, witnesses
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, read_yaml
+from mobuild.contract.codes import SAYS
 from mobuild.contract.request import Machine
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.job import Checking, Settings, Upkeep
@@ -141,15 +142,23 @@ def _upkeep(app: DictConfig) -> Upkeep:
 
 
 def _checking(app: DictConfig) -> Checking:
-    plugins = OmegaConf.select(app, "check.plugins")
-    if not isinstance(plugins, ListConfig) or not all(isinstance(name, str) for name in plugins):
-        raise ConfigError(f"check.plugins: expected a list of operators, found {_shown(plugins)}")
+    plugins, ignored = _texts(app, "check.plugins", "operators"), _texts(app, "check.ignore", "codes")
+    for code in ignored:
+        if code not in SAYS:
+            raise ConfigError(f"check.ignore: there is no rule {code!r}.{did_you_mean(code, SAYS)}", ", ".join(SAYS))
     machine = Machine(
         **{name: version_text(OmegaConf.select(app, f"check.{name}") or "", f"check.{name}") for name in _VERSIONS},
         compat=_flag(app, "check.compat"),
-        plugins=tuple(plugins),
+        plugins=plugins,
     )
-    return Checking(_flag(app, "check.strict"), _flag(app, "check.parser"), machine)
+    return Checking(_flag(app, "check.strict"), ignored, _flag(app, "check.parser"), machine)
+
+
+def _texts(app: DictConfig, key: str, what: str) -> tuple[str, ...]:
+    value = OmegaConf.select(app, key)
+    if not isinstance(value, ListConfig) or not all(isinstance(name, str) for name in value):
+        raise ConfigError(f"{key}: expected a list of {what}, found {_shown(value)}", f"{key}=[…]")
+    return tuple(value)
 
 
 def _flag(app: DictConfig, key: str) -> bool:

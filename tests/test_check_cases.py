@@ -1,0 +1,274 @@
+"""Faults met in the field, each as a test of its kind: what `check` says of it, and what it leaves alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mobuild.contract.rules import Model, Request, check_model
+from mobuild.onnxmodel.summary import summary
+from tests.onnxmodel.models import matmul, model, save_external, value
+from tests.projects import Finished, Project, hardware, toy_project
+
+RTX = ("hardware=l4",)
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Project:
+    project = Project(tmp_path / "project", tmp_path / "cache")
+    project.root.mkdir()
+    return project
+
+
+def checked(project: Project, made: Any, *words: str) -> Finished:
+    onnx.save(made, project.root / "m.onnx")
+    return project.mobuild("check", "model=m.onnx", *words, check=False)
+
+
+def codes(done: Finished) -> list[str]:
+    """`R10!` for an error, `R10` for a warning; notes are left out."""
+    found = re.findall(r"^(error|warning) +([A-Z]\d+)", done.out, re.MULTILINE)
+    return [f"{code}{'!' * (word == 'error')}" for word, code in found]
+
+
+def judged(made: Any, tmp_path: Path, shapes: Any = None, backend: str = "tensorrt_rtx") -> tuple[list[str], str]:
+    """The codes of the findings about a model, as `codes` has them, and all their words."""
+    onnx.save(made, tmp_path / "m.onnx")
+    request = Request(hardware("l4"), backend, "1.7.1.116" if backend == "tensorrt_rtx" else "1.32.0")
+    found = check_model(Model(request, summary(tmp_path / "m.onnx"), "onnx", shapes=shapes))
+    loud = [each for each in found if each.severity != "note"]
+    said = [f"{each.code}{'!' * (each.severity == 'error')}" for each in loud]
+    return said, "\n".join(f"{each.where}: {each.message}" for each in loud)
+
+
+def one(operator: str, kind: int = FLOAT, shape: Any = (2, 4), out: int | None = None, **attributes: Any) -> Any:
+    """A model of one node without a name, from `x` to `y`."""
+    inputs = attributes.pop("inputs", ["x"])
+    node = helper.make_node(operator, inputs, ["y"], **attributes)
+    opsets = [helper.make_opsetid("", 18)] + [helper.make_opsetid("acme", 1)] * (attributes.get("domain") == "acme")
+    graph = helper.make_graph([node], "g", [value("x", shape, kind)], [value("y", None, out or kind)])
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def relu(opset: int) -> Any:
+    return model([helper.make_node("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])], opset=opset)
+
+
+def branches(*shapes: tuple[int, ...]) -> Any:
+    def constant(name: str, shape: tuple[int, ...]) -> Any:
+        zeros = numpy_helper.from_array(np.zeros(shape, np.float32))
+        node = helper.make_node("Constant", [], [name], value=zeros)
+        return helper.make_graph([node], name, [], [value(name, shape)])
+
+    then, other = (constant(name, shape) for name, shape in zip("ab", shapes, strict=True))
+    node = helper.make_node("If", ["c"], ["y"], name="choice", then_branch=then, else_branch=other)
+    return model([node], [value("c", [], TensorProto.BOOL)], [value("y", None)])
+
+
+OPERATORS = {
+    "custom domain": (one("MyNorm", domain="acme", name="head.norm"), ["R10!"], ["node 'head.norm'", "domain 'acme'"]),
+    "string": (one("Identity", TensorProto.STRING), ["F2!", "F2!"], ["input 'x'", "no type string"]),
+    "uint8 computed": (one("Add", TensorProto.UINT8, inputs=["x", "x"]), ["O1!"], ["node 'y'", "uint8"]),
+    "float64": (one("Exp", TensorProto.DOUBLE), ["F2", "F2"], ["computes float64 as float32"]),
+    "Det": (one("Det", shape=(2, 4, 4)), ["R10!"], ["node 'y'", "operator Det"]),
+    "Unique": (one("Unique", shape=(8,)), ["R10!"], ["operator Unique"]),
+    "Multinomial": (one("Multinomial", out=TensorProto.INT32, sample_size=2), ["R10!"], ["operator Multinomial"]),
+    "BitShift": (
+        one("BitShift", TensorProto.UINT32, inputs=["x", "x"], direction="LEFT"),
+        ["F2!", "F2!", "R10!"],
+        ["operator BitShift", "no type uint32"],
+    ),
+    "NonZero": (one("NonZero", out=INT64), ["R10!"], ["operator NonZero"]),
+    "branches of other ranks": (branches((2, 4), (4,)), ["S1!"], ["node 'choice'", "ranks 1 and 2"]),
+    "branches of one rank": (branches((2, 4), (4, 4)), [], []),
+    "newest opset": (relu(99), ["R9"], ["opset 99"]),
+    "plain": (one("Softmax"), [], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_and_types_that_the_parser_refuses(tmp_path: Path, name: str) -> None:
+    made, expected, words = OPERATORS[name]
+
+    found, said = judged(made, tmp_path)
+
+    assert found == expected
+    assert [word for word in words if word not in said] == []
+
+
+def quantised(kind: type, zero: int, bias: bool = False) -> Any:
+    """x → Q → DQ → y, with int32 dequantised beside it where `bias` is set."""
+    tensors = [
+        numpy_helper.from_array(np.array(0.1, np.float32), "s"),
+        numpy_helper.from_array(np.array(zero, kind), "z"),
+    ]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="x_Q"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], name="x_DQ"),
+    ]
+    if bias:
+        tensors += [numpy_helper.from_array(np.array([7], np.int32), "b")]
+        nodes += [helper.make_node("DequantizeLinear", ["b", "s"], ["c"], name="bias_DQ")]
+    nodes += [helper.make_node("Add", ["d", "c" if bias else "d"], ["y"])]
+    return model(nodes, [value("x", ["n", 4])], [value("y", ["n", 4])], tensors)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected", "words"),
+    [
+        (quantised(np.int8, 0), [], []),
+        (quantised(np.int8, 3), ["Q1!"], ["nodes 'x_DQ', 'x_Q'", "zero point 3, not 0"]),
+        (quantised(np.uint8, 128), ["Q1!"], ["zero point 128, not 0"]),
+        (quantised(np.uint16, 0), ["Q1!"], ["is of uint16"]),
+        (quantised(np.int8, 0, bias=True), ["Q1!"], ["node 'bias_DQ'", "of int32, a bias"]),
+        (
+            model(
+                [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], name="dynamic")],
+                [value("x", ["n", 4])],
+                [value("q", ["n", 4], TensorProto.UINT8)],
+            ),
+            ["R10!"],
+            ["node 'dynamic'"],
+        ),
+    ],
+)
+def test_quantisation_that_tensorrt_does_not_take(
+    tmp_path: Path, made: Any, expected: list[str], words: list[str]
+) -> None:
+    found, said = judged(made, tmp_path, {"n": 4})
+
+    assert found == expected
+    assert [word for word in words if word not in said] == []
+    assert judged(made, tmp_path, {"n": 4}, "onnxruntime")[0] == []
+
+
+def test_quantisation_is_refused_before_anything_is_built(files: Project) -> None:
+    done = checked(files, quantised(np.int8, 3), *RTX, "shapes.n=4", "precision=int8")
+
+    assert (done.status, codes(done)) == (1, ["Q1!"])
+
+
+def test_operators_are_refused_all_at_once(files: Project) -> None:
+    done = checked(files, OPERATORS["BitShift"][0], *RTX)
+
+    assert (done.status, codes(done)) == (1, ["F2!", "F2!", "R10!"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "input 'x', axis 0: 'n' has no size in shapes"),
+        (("shapes.m=[1,2,4]",), "shapes: axis 'm' is no dynamic axis of the model"),
+        (("shapes=[{n: 1}, {m: 2}]",), "shapes: profile 1: axis 'm' is no dynamic axis of the model"),
+    ],
+)
+def test_no_profile_is_invented(files: Project, words: tuple[str, ...], said: str) -> None:
+    done = checked(files, matmul(), *RTX, *words)
+
+    assert (done.status, codes(done)) == (1, ["P1!"])
+    assert said in done.out
+    assert codes(checked(files, matmul(), *RTX, "shapes.n=[1,2,4]")) == []
+
+
+def test_float32_for_turing_and_a_card_that_the_builder_lacks(files: Project) -> None:
+    turing = checked(files, matmul(), "hardware=t4", "shapes.n=4")
+    hopper = checked(files, matmul(), "hardware=h100", "backend=tensorrt_rtx", "shapes.n=4")
+    half = checked(files, matmul(), "hardware=t4", "shapes.n=4", "precision=fp16")
+
+    assert codes(turing) == ["R3!", "R13"]
+    assert "no float32 MatMul for compute capability 7.5" in turing.out
+    assert codes(hopper) == ["R13!"]
+    assert "has no compute capability 9.0" in hopper.out
+    assert (half.status, codes(half)) == (0, ["R13"])
+
+
+def test_precision_flags_are_gone_with_tensorrt_11(files: Project) -> None:
+    words = (*RTX, "backend=tensorrt", "backend.typing=weak", "precision=fp16", "shapes.n=4")
+
+    gone = checked(files, matmul(), *words, "backend.version=11.0")
+
+    assert (gone.status, codes(gone)) == (1, ["R4!"])
+    assert "types in the graph" in gone.out
+    assert codes(checked(files, matmul(), *words, "backend.version=10.4")) == []
+
+
+def newest(ir: int, opset: int) -> Any:
+    made = model([helper.make_node("Relu", ["x"], ["y"])], [value("x", ["n"])], [value("y", ["n"])], opset=opset)
+    made.ir_version = ir
+    return made
+
+
+@pytest.mark.parametrize(
+    ("ir", "opset", "runtime", "expected"),
+    [(99, 21, "", ["R9!"]), (10, 21, "", []), (14, 21, "1.31.1", ["R9!"]), (10, 21, "1.17.3", ["R9!"])],
+)
+def test_format_is_judged_by_the_runtime_that_will_load_it(
+    files: Project, ir: int, opset: int, runtime: str, expected: list[str]
+) -> None:
+    words = ("hardware=cpu", "shapes.n=4", *([f"check.runtime={runtime}"] if runtime else []))
+
+    done = checked(files, newest(ir, opset), *words)
+
+    assert codes(done) == expected
+    assert f"opset {opset}, IR version {ir}" in done.out or not expected
+
+
+def test_the_runtime_is_that_of_the_interpreter_that_builds(files: Project) -> None:
+    import venv
+
+    venv.create(files.root / "venv", symlinks=True)
+    site = next((files.root / "venv" / "lib").glob("python*/site-packages"))
+    (site / "onnxruntime-1.17.3.dist-info").mkdir()
+    (site / "onnxruntime-1.17.3.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: onnxruntime\nVersion: 1.17.3\n"
+    )
+
+    done = checked(files, newest(10, 21), "hardware=cpu", "shapes.n=4", "nodes.engine.python=venv/bin/python")
+
+    assert codes(done) == ["R9!"]
+    assert "ONNX Runtime 1.17.3 loads opsets up to 20" in done.out
+    assert "ONNX Runtime 1.18 loads opset 21" in done.out
+
+
+def test_output_names_repeated_or_called_like_an_input(files: Project, tmp_path: Path) -> None:
+    made = matmul()
+    made.graph.output.append(made.graph.output[0])
+
+    done = checked(files, made, *RTX, "shapes.n=4")
+
+    assert (done.status, codes(done)) == (1, ["F1!"])
+    assert "output 'y' stands 2 times" in done.out
+    asked = toy_project(tmp_path).mobuild("check", "nodes.onnx.outputs=[x]", check=False)
+    assert (asked.status, codes(asked)) == (1, ["F1!"])
+
+
+@pytest.mark.parametrize("location", ["../elsewhere/w.bin", "/w.bin"])
+def test_external_data_outside_the_folder(files: Project, location: str) -> None:
+    made = save_external(files.root / "net")
+    escaped = onnx.load(made, load_external_data=False)
+    escaped.graph.initializer[0].external_data[0].value = location
+    made.write_bytes(escaped.SerializeToString())
+
+    done = files.mobuild("check", "model=net/m.onnx", *RTX, "shapes.n=4", check=False)
+
+    assert (done.status, codes(done)) == (1, ["N1!"])
+    assert location in done.out
+
+
+def test_external_data_by_links_of_a_hub_is_fine(files: Project) -> None:
+    made = save_external(files.root / "blobs")
+    hub = files.root / "snapshot"
+    hub.mkdir()
+    for file in (made, made.parent / "w.bin"):
+        (hub / file.name).symlink_to(file)
+
+    done = files.mobuild("check", "model=snapshot/m.onnx", *RTX, "shapes.n=4", check=False)
+
+    assert (done.status, codes(done)) == (0, [])
