@@ -57,8 +57,9 @@ def loaders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ConfigLo
     project.write("recipes/other.yaml", f"# @package _global_\ndefaults: [small, _self_]\nwidth: {7}\n")
     project.write("conf/hardware/mine.yaml", "name: mine\nvendor: cpu\nbackends: [onnxruntime]\n")
     with hydra_for(find_project(project.root)):
-        own = GlobalHydra.instance().config_loader()
-        yield own, SharingLoader(own), own.load_configuration(PRIMARY, ["recipe=small"], RunMode.MULTIRUN)
+        sharing = GlobalHydra.instance().config_loader()
+        own = ConfigLoaderImpl(sharing.config_search_path)
+        yield own, sharing, own.load_configuration(PRIMARY, ["recipe=small"], RunMode.MULTIRUN)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -25,6 +25,7 @@ from mobuild.config.catalogue import catalogue
 from mobuild.config.project import Project, shipped
 from mobuild.config.reading import watch_machine
 from mobuild.config.recipes import store_groups
+from mobuild.launcher.loader import sharing
 
 PRIMARY = "mobuild"
 
@@ -58,7 +59,7 @@ def hydra_for(project: Project) -> Iterator[None]:
     callers, groups = Singleton._instances, copy.deepcopy(ConfigStore.instance())
     Singleton._instances = {ConfigStore: groups}
     try:
-        with initialize_config_dir(prepare(project), version_base="1.3", job_name=PRIMARY):
+        with sharing(), initialize_config_dir(prepare(project), version_base="1.3", job_name=PRIMARY):
             yield
     finally:
         Singleton._instances = callers

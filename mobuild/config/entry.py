@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from mobuild.config.calls import Call
 from mobuild.config.compose import PRIMARY, compose_again, hydra_for, prepare
 from mobuild.config.jobs import Jobs, hardware_of, recipe_nodes
-from mobuild.config.overrides import Words, complete, stands_in
+from mobuild.config.overrides import Words, complete, stands_in, value_of
 from mobuild.config.project import Project
 from mobuild.config.recipes import EXAMPLE
 from mobuild.config.refusals import explained
@@ -27,6 +27,7 @@ from mobuild.errors import ConfigError, MobuildError
 from mobuild.faults import unforeseen
 from mobuild.hardware import Hardware
 from mobuild.job import Job
+from mobuild.launcher.loader import sharing
 from mobuild.report import messages
 
 _RAISE = {"HYDRA_FULL_ERROR": "1"}  # lets Hydra raise what it would print, so that it can be said in our words
@@ -48,11 +49,14 @@ class Entry:
         self._stands_in = needs_recipe and stands_in(words, self.project)
         folder = prepare(self.project)
         _check_flags([*words.flags, *overrides])
+        if words.multirun and value_of(overrides, "hydra.mode") is None:
+            overrides.append("hydra.mode=MULTIRUN")  # over what conf/mobuild.yaml says, as Hydra would with a warning
         argv, sys.argv = sys.argv, [PRIMARY, *words.flags, *overrides]
         self._environment.update({name: os.environ.get(name) for name in _RAISE})
         os.environ.update(_RAISE)
         try:
-            hydra.main(config_path=folder, config_name=PRIMARY, version_base="1.3")(self._task)()
+            with sharing():
+                hydra.main(config_path=folder, config_name=PRIMARY, version_base="1.3")(self._task)()
         except SystemExit as end:
             if end.code:
                 return 2 if self.status is None else self.status or 1

@@ -12,7 +12,6 @@ from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
@@ -22,16 +21,11 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 
-from mobuild.launcher.loader import SharingLoader
-
 
 class OneGraph(Launcher):  # type: ignore[misc]
     """Hands all jobs to `task_function.run_all`, each as a function that composes it and may raise."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        # In Hydra's own places, so that a sweeper which rehearses every job before the launch shares it as well.
-        loader = SharingLoader(hydra_context.config_loader)
-        hydra_context.config_loader = GlobalHydra.instance().hydra.config_loader = loader
         self.context, self.task, self.config = hydra_context, task_function, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:

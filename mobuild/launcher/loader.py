@@ -1,17 +1,22 @@
-"""Hydra's config loader with one composition for all jobs of a sweep that choose the same groups.
+"""Hydra's config loader with one composition for all that choose the same groups.
 
-Hydra composes each job from the start, which reads every file of the defaults list again. What a job adds to
-its choice of groups are values, and those can be set on a copy. The steps are Hydra's own, in Hydra's order;
-whatever is not plainly the same (a sweep inside a job, a deletion, an error) is left to Hydra.
+Hydra composes a single run twice, the first time to see whether it is one, and each job of a sweep from the start,
+which reads every file of the defaults list again. What the words of a command add to their choice of groups are
+values, and those can be set on a copy. The steps are Hydra's own, in Hydra's order; whatever is not plainly the same
+(a sweep inside a job, a deletion, an error) is left to Hydra.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from hydra._internal import hydra as hydra_module
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
@@ -20,29 +25,60 @@ from omegaconf import DictConfig
 _OWN_COMPOSITION = ("hydra", "hydra.searchpath")  # keys that change more than values
 
 
-class SharingLoader(ConfigLoaderImpl):  # type: ignore[misc]
-    """Takes the place of `own` and shares its state; reads each file once."""
+@contextmanager
+def sharing() -> Iterator[None]:
+    """Meanwhile Hydra's new loaders are of this class: it has no other place to say so."""
+    own, hydra_module.ConfigLoaderImpl = hydra_module.ConfigLoaderImpl, SharingLoader
+    try:
+        yield
+    finally:
+        hydra_module.ConfigLoaderImpl = own
 
-    def __init__(self, own: ConfigLoaderImpl) -> None:
-        self.__dict__.update(vars(own))
+
+class SharingLoader(ConfigLoaderImpl):  # type: ignore[misc]
+    """For one command: what was read stays as it was."""
+
+    def __init__(self, config_search_path: ConfigSearchPath) -> None:
+        super().__init__(config_search_path)
         self._bases: dict[tuple[str | None, ...], bytes | None] = {}
         self._parsed: dict[str, Override] = {}
         self._groups: dict[str, bool] = {}
         self._parser = OverridesParser.create()
 
     def load_configuration(
-        self, config_name: str | None, overrides: list[str], run_mode: RunMode, *rest: Any, **more: Any
+        self,
+        config_name: str | None,
+        overrides: list[str],
+        run_mode: RunMode,
+        from_shell: bool = True,
+        validate_sweep_overrides: bool = True,
     ) -> DictConfig:
-        """The config as Hydra composes it. Hydra's `load_sweep_config` comes by here for each job."""
+        """The config as Hydra composes it. Hydra's `load_sweep_config` comes by here for each job.
+
+        Without validation Hydra asks for the mode alone.
+        """
         config = None
-        if run_mode == RunMode.RUN:
+        if run_mode == RunMode.RUN or not validate_sweep_overrides:
             try:
                 config = self._on_base(config_name, overrides)
             except Exception:  # noqa: BLE001 - Hydra's own way says what is wrong, in Hydra's words
                 config = None
         if config is None:
-            config = super().load_configuration(config_name, overrides, run_mode, *rest, **more)
+            config = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
         return config
+
+    def get_group_options(
+        self,
+        group_name: str,
+        results_filter: ObjectType | None = ObjectType.CONFIG,
+        config_name: str | None = None,
+        overrides: list[str] | None = None,
+    ) -> list[str]:
+        """Without overrides, asked of the repository and not of a copy: `--help` has a hundred such questions."""
+        if config_name or overrides:
+            options: list[str] = super().get_group_options(group_name, results_filter, config_name, overrides)
+            return options
+        return list(self.repository.get_group_options(group_name, results_filter))
 
     def _on_base(self, name: str | None, words: Sequence[str]) -> DictConfig | None:
         overrides = [self._parse(word) for word in words]
