@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mobuild import __version__, sources
+from mobuild import __version__
 from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
 from mobuild.declaring import SHORT
 from mobuild.errors import MobuildError
@@ -29,9 +29,10 @@ from mobuild.faults import unforeseen
 from mobuild.fingerprint import Digest
 from mobuild.graph import NodeSpec
 from mobuild.keys import has_user_code, runs_program
-from mobuild.node import encode
-from mobuild.planner import Edge, Planner, Step
+from mobuild.planner import Planner
 from mobuild.results import Result
+from mobuild.staging import stage
+from mobuild.steps import Step
 from mobuild.store import Condition, Record, Store
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.failures import Owner
@@ -86,7 +87,7 @@ class Builder:
             MobuildError: the build fails.
         """
         with self._staging() as staging:
-            job = self._stage(step, above, staging, self._log(step))
+            job = stage(step, above, staging, self._log(step), self.store, self.planner.ignored)
             with self._undisturbed(step, above):
                 self._run(step, job)
             return self.store.objects.measure(Path(job.out))
@@ -120,13 +121,6 @@ class Builder:
         user = step.users[0]
         return self.logs / f"{user.job}.{user.name}.log"
 
-    def _stage(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> WorkerJob:
-        """Put the inputs and a place for the artifact into the folder `staging`."""
-        out = staging / "out" / f"artifact{step.spec.node.suffix}"
-        out.parent.mkdir()
-        inputs = {role: self._place(role, edge, above, staging / "in") for role, edge in step.needs.items()}
-        return self._worker_job(step, inputs, out, log)
-
     @contextlib.contextmanager
     def _undisturbed(self, step: Step, above: Mapping[str, Step]) -> Iterator[None]:
         """Void what is done in here when the code or an input of the step changes meanwhile."""
@@ -144,7 +138,7 @@ class Builder:
 
     def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
         assert step.fingerprint
-        job = self._stage(step, above, staging, log)
+        job = stage(step, above, staging, log, self.store, self.planner.ignored)
         started = _now()
         with self._undisturbed(step, above):
             try:
@@ -178,53 +172,11 @@ class Builder:
         first, name = users[0]
         return f"mobuild shell {first.words_for(name)}"
 
-    def _worker_job(self, step: Step, inputs: Mapping[str, Path], out: Path, log: Path) -> WorkerJob:
-        code = [path for way in step.ways for path in way.traits.files]
-        known = [*inputs.values(), *(path.resolve() for path in inputs.values()), *code]
-        return WorkerJob(
-            name=step.spec.name,
-            node=encode(step.spec.node),
-            inputs={role: str(path) for role, path in inputs.items()},
-            out=str(out),
-            folder=str(step.spec.folder),
-            project=str(step.spec.root),
-            log=str(log),
-            known_files=tuple(str(path) for path in known),
-            ignored_folders=self.planner.ignored,
-            env=step.spec.env,
-            scratch=str(self.store.scratch),
-        )
-
-    def _place(self, role: str, edge: Edge, above: Mapping[str, Step], folder: Path) -> Path:
-        """A path under which the node can read an input.
-
-        A single file of the store is a symbolic link; a folder is real files, since onnx and onnxruntime
-        refuse external data that is reached by a link.
-        """
-        producer = above[edge.identity]
-        destination = folder / role
-        destination.parent.mkdir(exist_ok=True)
-        if producer.source:
-            return sources.stage(producer.source, destination) / edge.member
-        assert producer.digest
-        if self.store.objects.is_folder(producer.digest):
-            self.store.objects.materialise(producer.digest, destination)
-            return destination / edge.member
-        destination = destination.with_name(f"{role}{producer.spec.node.suffix}")
-        destination.symlink_to(self.store.objects.path(producer.digest))
-        return destination
-
     def _before(self, step: Step, outcome: Outcome) -> dict[str, object]:
         """What the last build of this node of this variant measured, of what the node wants to compare."""
-        last = self.planner.last(step)
-        found = self.store.records.find(last.fingerprint.key) if last else ()
+        old = step.past.measurements if step.past else {}
         names = [name for name in getattr(step.spec.node, "trends", ()) if name in outcome.measurements]
-        return {
-            f"{name}_before": each.measurements[name]
-            for each in found[:1]
-            for name in names
-            if name in each.measurements
-        }
+        return {f"{name}_before": old[name] for name in names if name in old}
 
     def _make_record(
         self, step: Step, outcome: Outcome, found: tuple[Condition, ...], out: Path, log: Path, started: str

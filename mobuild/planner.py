@@ -10,85 +10,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from mobuild import judging, sources
 from mobuild.conditions import broken, undeclared, undeclared_inputs
-from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed, SourceError
-from mobuild.fingerprint import Change, Digest, Fingerprint, canonical, digest_bytes
-from mobuild.gates import Verdict, judge, own_limits
+from mobuild.fingerprint import Change, Fingerprint, canonical, digest_bytes
+from mobuild.gates import own_limits
 from mobuild.graph import NodeSpec, local_source
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
-from mobuild.keys import Keys, Traits
+from mobuild.keys import Keys
+from mobuild.steps import Edge, Plan, Step, User, Way, verdict
 from mobuild.store import Record, Ref, Store
-
-State = Literal["fresh", "stale", "waiting", "blocked"]
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Where a role's input comes from: a step, and the member of its folder that is meant."""
-
-    identity: str
-    member: str = ""
-
-
-@dataclass(frozen=True)
-class User:
-    """One job that wants a step, and what it calls it."""
-
-    job: int
-    name: str
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to do a step; most nodes have one."""
-
-    spec: NodeSpec
-    traits: Traits
-
-    def fingerprint(self, inputs: Mapping[str, str]) -> Fingerprint:
-        unkeyed = getattr(self.spec.node, "unkeyed_roles", ())
-        return self.traits.fingerprint(self.spec, {role: each for role, each in inputs.items() if role not in unkeyed})
-
-
-@dataclass(frozen=True)
-class Step:
-    """One piece of work with what is known about it now."""
-
-    identity: str
-    spec: NodeSpec
-    ways: tuple[Way, ...]  # best first; the last is the one to build
-    needs: Mapping[str, Edge]
-    users: tuple[User, ...]
-    state: State
-    reasons: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
-    fingerprint: Fingerprint | None = None
-    digest: Digest | None = None
-    record: Record | None = None
-    source: sources.SourceContent | None = None  # a file of the user's, used in place
-    error: MobuildError | None = None
-    past: Record | None = None  # of the last build, where this one is not done
-    findings: tuple[Finding, ...] = ()  # of rules, about the model that a stale engine is made of
-
-    @property
-    def expected_seconds(self) -> float | None:
-        """What the last build took."""
-        return self.past.seconds if self.past else None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The steps of all jobs, each after those that it needs, and which step each job's nodes are."""
-
-    jobs: tuple[Job, ...]
-    steps: Mapping[str, Step]
-    of: tuple[Mapping[str, str], ...] = field(default=())  # per job: node name → identity
 
 
 class Planner:
@@ -335,13 +269,6 @@ def _sampled(job: int, above: Mapping[str, Step]) -> dict[str, Mapping[str, obje
         for user in step.users
         if user.job == job
     }
-
-
-def verdict(step: Step, job: Job) -> Verdict | None:
-    """The judgement of `job`'s constraints on a step that is done; None when there is nothing to judge."""
-    if step.state != "fresh" or step.record is None:
-        return None
-    return judge(step.spec.node.kind, step.record.measurements, job.constraints)
 
 
 def _blocked(step: Step, reason: str) -> Step:

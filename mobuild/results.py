@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from mobuild.errors import GateFailed, MobuildError
 from mobuild.gates import Verdict
 from mobuild.job import Job
-from mobuild.planner import Plan, Step, verdict
+from mobuild.steps import Plan, Step, verdict
 from mobuild.store import Record
 
 Outcome = Literal["fresh", "built", "failed", "blocked", "cancelled"]

@@ -15,8 +15,9 @@ from typing import Any
 
 from mobuild.building import Builder
 from mobuild.errors import MobuildError
-from mobuild.planner import Plan, Planner, Step
+from mobuild.planner import Planner
 from mobuild.results import Result, Run, Watcher
+from mobuild.steps import Plan, Step
 
 _DEFAULT_SECONDS = 1.0  # of a step that was never timed
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.keys import Keys
-from mobuild.planner import Plan, Step
+from mobuild.steps import Plan, Step
 from mobuild.store import Condition, Record, Store
 
 _PACKAGE = Path(__file__).parent

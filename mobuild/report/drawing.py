@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mobuild.planner import Plan, Step
 from mobuild.report.terminal import label
+from mobuild.steps import Plan, Step
 
 _COLOURS = {"fresh": "#d3f0d3", "stale": "#ffe2b0", "waiting": "#e2e6f5", "blocked": "#f7c9c9"}
 _INK = "#1a1a1a"

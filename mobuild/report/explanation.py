@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mobuild.planner import Plan, Step, verdict
 from mobuild.report.artifacts import last_run
+from mobuild.steps import Plan, Step, verdict
 
 
 def reasons(planned: Plan, step: Step) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.executors.memory import memory
-from mobuild.planner import Plan, Step
+from mobuild.steps import Plan, Step
 from mobuild.units import about
 
 _MIB = 1 << 20

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from mobuild.errors import MobuildError
 from mobuild.judging import told
-from mobuild.planner import Plan, Step
 from mobuild.report import judged
 from mobuild.report.messages import warning
 from mobuild.results import Result, Run, Watcher
+from mobuild.steps import Plan, Step
 
 if TYPE_CHECKING:
     from rich.live import Live

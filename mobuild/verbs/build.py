@@ -12,11 +12,11 @@ from mobuild.errors import MobuildError
 from mobuild.executors.here import InProcess
 from mobuild.executors.local import LocalExecutor
 from mobuild.job import Job
-from mobuild.planner import Plan
 from mobuild.report import artifacts, messages, terminal
 from mobuild.report.artifacts import Placed
 from mobuild.results import Run
 from mobuild.scheduler import AtOnce, Scheduler
+from mobuild.steps import Plan
 from mobuild.store import Member
 from mobuild.store.failures import Owner
 from mobuild.verbs.session import Session, default_slots, findings, refuse, warn

@@ -15,9 +15,10 @@ from mobuild.contract.codes import OF_GRAPHS
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed
 from mobuild.job import Job
-from mobuild.planner import Plan, Planner, Step
+from mobuild.planner import Planner
 from mobuild.report import checked
 from mobuild.report.checked import Checked, Place
+from mobuild.steps import Plan, Step
 from mobuild.verbs.parser import refusals
 from mobuild.verbs.session import Session, wanted_format
 

@@ -11,9 +11,9 @@ from mobuild.errors import NodeFailed
 from mobuild.facts.releases import PRODUCTS, release
 from mobuild.graph import local_source
 from mobuild.job import Job
-from mobuild.planner import Plan, Step
 from mobuild.report import messages
 from mobuild.report.artifacts import artifact_path
+from mobuild.steps import Plan, Step
 from mobuild.verbs.session import Session, findings, refuse
 
 

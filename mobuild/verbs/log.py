@@ -10,9 +10,9 @@ from typing import Any
 from mobuild.errors import NodeFailed
 from mobuild.graph import local_source
 from mobuild.job import Job
-from mobuild.planner import Step
 from mobuild.report import messages
 from mobuild.report.artifacts import last_run
+from mobuild.steps import Step
 from mobuild.verbs.session import Session
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from mobuild.errors import NodeFailed
 from mobuild.graph import local_source
 from mobuild.job import Job
-from mobuild.planner import Step
 from mobuild.report import messages
 from mobuild.report.artifacts import artifact_path
+from mobuild.steps import Step
 from mobuild.store import Store
 from mobuild.verbs.session import Session
 

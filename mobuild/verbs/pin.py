@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from mobuild.errors import NodeFailed, StoreError
 from mobuild.job import Job, Settings
-from mobuild.planner import Plan
+from mobuild.steps import Plan
 from mobuild.store import Store
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.pinned import Pinned

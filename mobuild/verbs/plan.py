@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 
 from mobuild.job import Job
-from mobuild.planner import Plan, Step
 from mobuild.report import messages
 from mobuild.report.explanation import misses, reasons
 from mobuild.report.needs import needs, sentence, shortages
 from mobuild.report.terminal import label
+from mobuild.steps import Plan, Step
 from mobuild.verbs.session import Session, findings, refuse, wanted_format, warn
 
 

@@ -11,8 +11,9 @@ from mobuild.contract.findings import Finding
 from mobuild.errors import ConfigError
 from mobuild.job import Job, Settings
 from mobuild.keys import Keys
-from mobuild.planner import Plan, Planner
+from mobuild.planner import Planner
 from mobuild.report import messages
+from mobuild.steps import Plan
 from mobuild.store import Store
 
 

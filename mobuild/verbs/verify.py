@@ -11,10 +11,10 @@ from mobuild.building import Builder
 from mobuild.errors import ConfigError, MobuildError, StoreError
 from mobuild.executors.local import LocalExecutor
 from mobuild.job import Job, Settings
-from mobuild.planner import Plan, Step
 from mobuild.report import artifacts, messages
 from mobuild.report.naming import Names
 from mobuild.report.terminal import label
+from mobuild.steps import Plan, Step
 from mobuild.store import Store
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.verification import Damage, Verification

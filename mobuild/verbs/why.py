@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 
 from mobuild.job import Job
-from mobuild.planner import Plan, Step
 from mobuild.report.explanation import misses, reasons
 from mobuild.report.terminal import label
+from mobuild.steps import Plan, Step
 from mobuild.verbs.against import against
 from mobuild.verbs.between import between
 from mobuild.verbs.session import Session, wanted_format

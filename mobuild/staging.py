@@ -1,0 +1,57 @@
+"""What a node finds when it starts: its inputs in a folder of their own, a place for its artifact, and its job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mobuild import sources
+from mobuild.executors.job import Job
+from mobuild.node import encode
+from mobuild.steps import Edge, Step
+from mobuild.store import Store
+
+
+def stage(step: Step, above: Mapping[str, Step], folder: Path, log: Path, store: Store, ignored: Sequence[str]) -> Job:
+    """Put the inputs of a step, and a place for its artifact, into `folder`.
+
+    `ignored` are the folders of mobuild's own, in which nothing counts as an input.
+    """
+    out = folder / "out" / f"artifact{step.spec.node.suffix}"
+    out.parent.mkdir()
+    inputs = {role: _place(role, edge, above, folder / "in", store) for role, edge in step.needs.items()}
+    code = [path for way in step.ways for path in way.traits.files]
+    known = [*inputs.values(), *(path.resolve() for path in inputs.values()), *code]
+    return Job(
+        name=step.spec.name,
+        node=encode(step.spec.node),
+        inputs={role: str(path) for role, path in inputs.items()},
+        out=str(out),
+        folder=str(step.spec.folder),
+        project=str(step.spec.root),
+        log=str(log),
+        known_files=tuple(str(path) for path in known),
+        ignored_folders=tuple(ignored),
+        env=step.spec.env,
+        scratch=str(store.scratch),
+    )
+
+
+def _place(role: str, edge: Edge, above: Mapping[str, Step], folder: Path, store: Store) -> Path:
+    """A path under which the node can read an input.
+
+    A single file of the store is a symbolic link; a folder is real files, since onnx and onnxruntime
+    refuse external data that is reached by a link.
+    """
+    producer = above[edge.identity]
+    destination = folder / role
+    destination.parent.mkdir(exist_ok=True)
+    if producer.source:
+        return sources.stage(producer.source, destination) / edge.member
+    assert producer.digest
+    if store.objects.is_folder(producer.digest):
+        store.objects.materialise(producer.digest, destination)
+        return destination / edge.member
+    destination = destination.with_name(f"{role}{producer.spec.node.suffix}")
+    destination.symlink_to(store.objects.path(producer.digest))
+    return destination

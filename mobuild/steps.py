@@ -1,0 +1,89 @@
+"""What a plan is made of: steps with their states and reasons. `planner` makes them, everything after reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mobuild.contract.findings import Finding
+from mobuild.errors import MobuildError
+from mobuild.fingerprint import Change, Digest, Fingerprint
+from mobuild.gates import Verdict, judge
+from mobuild.graph import NodeSpec
+from mobuild.job import Job
+from mobuild.keys import Traits
+from mobuild.sources import SourceContent
+from mobuild.store import Record
+
+State = Literal["fresh", "stale", "waiting", "blocked"]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Where a role's input comes from: a step, and the member of its folder that is meant."""
+
+    identity: str
+    member: str = ""
+
+
+@dataclass(frozen=True)
+class User:
+    """One job that wants a step, and what it calls it."""
+
+    job: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to do a step; most nodes have one."""
+
+    spec: NodeSpec
+    traits: Traits
+
+    def fingerprint(self, inputs: Mapping[str, str]) -> Fingerprint:
+        unkeyed = getattr(self.spec.node, "unkeyed_roles", ())
+        return self.traits.fingerprint(self.spec, {role: each for role, each in inputs.items() if role not in unkeyed})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One piece of work with what is known about it now."""
+
+    identity: str
+    spec: NodeSpec
+    ways: tuple[Way, ...]  # best first; the last is the one to build
+    needs: Mapping[str, Edge]
+    users: tuple[User, ...]
+    state: State
+    reasons: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    fingerprint: Fingerprint | None = None
+    digest: Digest | None = None
+    record: Record | None = None
+    source: SourceContent | None = None  # a file of the user's, used in place
+    error: MobuildError | None = None
+    past: Record | None = None  # of the last build, where this one is not done
+    findings: tuple[Finding, ...] = ()  # of rules, about the model that a stale engine is made of
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """What the last build took."""
+        return self.past.seconds if self.past else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of all jobs, each after those that it needs, and which step each job's nodes are."""
+
+    jobs: tuple[Job, ...]
+    steps: Mapping[str, Step]
+    of: tuple[Mapping[str, str], ...] = field(default=())  # per job: node name → identity
+
+
+def verdict(step: Step, job: Job) -> Verdict | None:
+    """The judgement of `job`'s constraints on a step that is done; None when there is nothing to judge."""
+    if step.state != "fresh" or step.record is None:
+        return None
+    return judge(step.spec.node.kind, step.record.measurements, job.constraints)
