@@ -123,9 +123,16 @@ class Digester:
         self._quick, self._strong, self.size_bytes = xxhash.xxh3_128(), hashlib.sha256(), 0
 
     def update(self, data: bytes | memoryview) -> None:
+        self.update_quick(data)
+        self.update_strong(data)
+
+    def update_quick(self, data: bytes | memoryview) -> None:
+        """All but the SHA-256, which takes ten times as long: `update_strong` may follow in another thread."""
         self._quick.update(data)
-        self._strong.update(data)
         self.size_bytes += len(data)
+
+    def update_strong(self, data: bytes | memoryview) -> None:
+        self._strong.update(data)
 
     @property
     def digest(self) -> Digest:

@@ -13,16 +13,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
-from mobuild.errors import StoreError
 from mobuild.fingerprint import Digest, Digester, digest_file
 from mobuild.store import reflink
 from mobuild.store.disk import explained, sync
-from mobuild.store.listing import MAGIC
+from mobuild.store.measuring import measure
 from mobuild.store.stat_cache import StatCache
 
-_CHUNK = 1 << 20
 _HEX = "[0-9a-f]"
 
 
@@ -42,9 +39,9 @@ class Blobs:
         with self.temporary() as temporary:
             if self._may_move(staged):
                 staged.rename(temporary)
-                measured = _measure(temporary)
             else:
-                measured = _copy_measured(staged, temporary)
+                reflink.copy(staged, temporary)
+            measured = measure(temporary)
             self.place(temporary, measured)
         return measured
 
@@ -133,23 +130,3 @@ class Blobs:
                     path.rename(place / "object")
             except FileNotFoundError:
                 return
-
-
-def _copy_measured(source: Path, destination: Path) -> Digester:
-    """Copy a file and measure what was copied, in one reading."""
-    if reflink.clone(source, destination):
-        return _measure(destination)
-    with open(destination, "wb") as write:
-        return _measure(source, write)
-
-
-def _measure(source: Path, copy: BinaryIO | None = None) -> Digester:
-    measured, buffer = Digester(), memoryview(bytearray(_CHUNK))
-    with open(source, "rb", buffering=0) as stream:
-        while count := stream.readinto(buffer):
-            if not measured.size_bytes and bytes(buffer[: len(MAGIC)]) == MAGIC:
-                raise StoreError(f"file '{source}': begins as a folder listing of mobuild, and cannot be kept")
-            measured.update(buffer[:count])
-            if copy:
-                copy.write(buffer[:count])
-    return measured

@@ -27,8 +27,7 @@ _NO_REFLINK = {
 def copy(source: Path, destination: Path, executable: bool = False) -> None:
     """Copy the content of `source` to the new file `destination`, writable by the user."""
     if not clone(source, destination, executable):
-        with open(source, "rb") as read, open(destination, "wb") as write:
-            shutil.copyfileobj(read, write, 1 << 20)
+        shutil.copyfile(source, destination)  # by sendfile, where the kernel has it
 
 
 def clone(source: Path, destination: Path, executable: bool = False) -> bool:

@@ -1,0 +1,56 @@
+"""One reading of a file for both of its digests, while it is brought to the disk.
+
+SHA-256 takes longer than all the rest, so it goes on in a thread of its own, and the disk works meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import cycle
+from pathlib import Path
+
+from mobuild.errors import StoreError
+from mobuild.fingerprint import Digester
+from mobuild.store.disk import sync
+from mobuild.store.listing import MAGIC
+
+_CHUNK = 1 << 20
+_BUFFERS = 4
+
+
+def measure(source: Path) -> Digester:
+    """Measure a file that nobody else writes to, and bring it to the disk meanwhile.
+
+    Raises:
+        StoreError: it begins as a folder listing does.
+    """
+    with ThreadPoolExecutor(1) as aside:
+        written = aside.submit(sync, source)
+        measured = _read(source)
+        written.result()
+    return measured
+
+
+def _read(source: Path) -> Digester:
+    measured = Digester()
+    pending: deque[Future[None]] = deque()
+    buffers = [memoryview(bytearray(_CHUNK))]
+    with open(source, "rb", buffering=0) as stream, ThreadPoolExecutor(1) as aside:
+        if os.fstat(stream.fileno()).st_size > _CHUNK:
+            buffers += [memoryview(bytearray(_CHUNK)) for _ in range(_BUFFERS - 1)]
+        for buffer in cycle(buffers):
+            if len(pending) == len(buffers):
+                pending.popleft().result()  # this buffer was read to its end
+            count = stream.readinto(buffer)
+            if not count:
+                break
+            data = buffer[:count]
+            if not measured.size_bytes and bytes(data[: len(MAGIC)]) == MAGIC:
+                raise StoreError(f"file '{source}': begins as a folder listing of mobuild, and cannot be kept")
+            measured.update_quick(data)
+            pending.append(aside.submit(measured.update_strong, data))
+        for one in pending:
+            one.result()
+    return measured
