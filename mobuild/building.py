@@ -87,7 +87,7 @@ class Builder:
             MobuildError: the build fails.
         """
         with self._staging() as staging:
-            job = stage(step, above, staging, self._log(step), self.store, self.planner.ignored)
+            job = self._stage(step, above, staging, self._log(step))
             with self._undisturbed(step, above):
                 self._run(step, job)
             return self.store.objects.measure(Path(job.out))
@@ -121,6 +121,10 @@ class Builder:
         user = step.users[0]
         return self.logs / f"{user.job}.{user.name}.log"
 
+    def _stage(self, step: Step, above: Mapping[str, Step], folder: Path, log: Path) -> WorkerJob:
+        secrets = self.planner.jobs[step.users[0].job].settings.secrets
+        return stage(step, above, folder, log, self.store, self.planner.ignored, secrets)
+
     @contextlib.contextmanager
     def _undisturbed(self, step: Step, above: Mapping[str, Step]) -> Iterator[None]:
         """Void what is done in here when the code or an input of the step changes meanwhile."""
@@ -138,7 +142,7 @@ class Builder:
 
     def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
         assert step.fingerprint
-        job = stage(step, above, staging, log, self.store, self.planner.ignored)
+        job = self._stage(step, above, staging, log)
         started = _now()
         with self._undisturbed(step, above):
             try:

@@ -52,6 +52,7 @@ class Settings:
     timeout_seconds: float | None
     witnesses: frozenset[str]  # what the configuration was read from, absent files too
     variables: frozenset[str]  # environment variables that it read
+    secrets: tuple[str, ...]  # names and patterns of variables whose values are written nowhere
     asked_device: bool  # whether the GPU of this machine decided something
     upkeep: Upkeep = Upkeep()
     checking: Checking = Checking()

@@ -12,10 +12,19 @@ from mobuild.steps import Edge, Step
 from mobuild.store import Store
 
 
-def stage(step: Step, above: Mapping[str, Step], folder: Path, log: Path, store: Store, ignored: Sequence[str]) -> Job:
+def stage(
+    step: Step,
+    above: Mapping[str, Step],
+    folder: Path,
+    log: Path,
+    store: Store,
+    ignored: Sequence[str],
+    secrets: Sequence[str],
+) -> Job:
     """Put the inputs of a step, and a place for its artifact, into `folder`.
 
-    `ignored` are the folders of mobuild's own, in which nothing counts as an input.
+    `ignored` are the folders of mobuild's own, in which nothing counts as an input; the values of `secrets` are
+    written nowhere.
     """
     out = folder / "out" / f"artifact{step.spec.node.suffix}"
     out.parent.mkdir()
@@ -32,6 +41,7 @@ def stage(step: Step, above: Mapping[str, Step], folder: Path, log: Path, store:
         log=str(log),
         known_files=tuple(str(path) for path in known),
         ignored_folders=tuple(ignored),
+        secrets=tuple(secrets),
         env=step.spec.env,
         scratch=str(store.scratch),
     )

@@ -166,7 +166,7 @@ class RecipeNodes:
             root=self.root,
             python=self._python(placing.get("python", _serving(scope.toolchain, node.kind)), node, where),
             timeout_seconds=seconds(placing.get("timeout_seconds"), f"{where}, field 'timeout_seconds'"),
-            env=_env(placing.get("env"), node, where),
+            env=_env(placing.get("env"), node, where, list(self.app.secrets or ())),
             said_by=self._said_by.get(name, f"nodes.{name}.uri in the recipe"),
         )
 
@@ -272,13 +272,13 @@ def _roles(placing: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any
     return roles
 
 
-def _env(configured: Any, node: Any, where: str) -> dict[str, str | None]:
+def _env(configured: Any, node: Any, where: str, secrets: Sequence[str]) -> dict[str, str | None]:
     """The variables that a node declares: text, or null for one that must not be set."""
     variables = texts(configured, f"{where}, field 'env'")
     if variables and not node.isolated:
         raise ConfigError(f"{where}: env: kind {node.kind!r} reads no variables of yours", "leave it out")
     for name in variables:
-        if is_secret(name):
+        if is_secret(name, secrets):
             raise ConfigError(
                 f"{where}: env: {name!r} is a secret by its name, and the values of env are written down",
                 "leave it out: secrets are passed on as they are, and never enter a key",

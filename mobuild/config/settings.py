@@ -48,6 +48,7 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
         witnesses=witnesses(project),
         variables=frozenset(),  # known when the nodes are made, and so is the next
         asked_device=False,
+        secrets=_secrets(app),
         upkeep=_upkeep(app),
         checking=_checking(app),
     )
@@ -81,6 +82,13 @@ def builders(app: DictConfig) -> list[str]:
             f"builders: expected a list of backends, found {_shown(value)}", "builders=[tensorrt_rtx,onnxruntime]"
         )
     return list(value)
+
+
+def _secrets(app: DictConfig) -> tuple[str, ...]:
+    value = app.secrets
+    if not isinstance(value, ListConfig) or not all(isinstance(name, str) for name in value):
+        raise ConfigError(f"secrets: expected a list of names, found {_shown(value)}", "secrets=[PIN,LICENCE_*]")
+    return tuple(value)
 
 
 def seconds(value: Any, where: str) -> float | None:

@@ -25,6 +25,7 @@ _STEERING = (
     "target",
     "cache",
     "against",
+    "secrets",
     "keep_going",
     "debug",
     "format",

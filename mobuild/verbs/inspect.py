@@ -37,12 +37,12 @@ def inspect(settings: Sequence[Settings], name: str) -> int:
     if chosen == "text":
         print("\n".join(inspection.lines(inspection.document(store, subject))))
         return 0
-    told = inspection.document(store, subject) if chosen == "json" else _attested(subject)
+    told = inspection.document(store, subject) if chosen == "json" else _attested(subject, settings[0].secrets)
     print(json.dumps(told, indent=2, ensure_ascii=False))
     return 0
 
 
-def _attested(subject: Subject) -> dict[str, Any]:
+def _attested(subject: Subject, secrets: Sequence[str]) -> dict[str, Any]:
     """The in-toto statement of an artifact; the record is believed before a sidecar, which adds names."""
     match, sidecar = inspection.told_by(subject), subject.sidecar or {}
     if match and match.role != "artifact":
@@ -53,7 +53,7 @@ def _attested(subject: Subject) -> dict[str, Any]:
     for text in subject.notes:
         messages.warning(text)
     known = {**sidecar, **(record_document(match.record) if match else {})}
-    return provenance.statement(known, _file_name(subject, known), secret_values(os.environ))
+    return provenance.statement(known, _file_name(subject, known), secret_values(os.environ, secrets))
 
 
 def _file_name(subject: Subject, known: dict[str, Any]) -> str:
