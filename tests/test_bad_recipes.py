@@ -152,3 +152,31 @@ def test_a_broken_node_that_no_target_needs_costs_nothing(tmp_path: Path) -> Non
     project = recipe_project(tmp_path, "  good: {kind: command, cmd: 'touch {out}'}\n  bad: {kind: nonsense}\n")
 
     assert project.mobuild("plan", "target=good").out == "stale    small/cpu good  never built\n"
+
+
+def test_defaults_that_are_no_list_are_no_fault(tmp_path: Path) -> None:
+    assert planned(written(tmp_path, "defaults: 3\nnodes: {}\n")).startswith(
+        "'recipe/det', defaults must be a list (got int)\n  defaults: [/recipe/standard, _self_]"
+    )
+
+
+def test_nodes_as_a_list_are_named_with_the_reason(tmp_path: Path) -> None:
+    assert "Cannot merge DictConfig with ListConfig" in planned(written(tmp_path, "nodes: [a]\n"))
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    project = written(tmp_path, "nodes: {c: {kind: command, cmd: 'touch {out}'}}\n")
+    (project.root / "conf/hardware").mkdir(parents=True)
+    (project.root / "conf/hardware/mine.yaml").write_bytes(b"\xff\xfe")
+
+    done = project.mobuild("plan", "target=c", "hardware=mine", check=False)
+
+    assert done.status == 2
+    assert done.err.startswith(f"error: {project.root}/conf/hardware/mine.yaml: cannot be read as YAML: 'utf-8' codec")
+
+
+def test_a_variable_that_is_not_set_is_named_with_the_fix(tmp_path: Path) -> None:
+    said = planned(written(tmp_path, "nodes: {engine: {kind: command, cmd: a, env: {A: '${oc.env:NOPE_A}'}}}\n"))
+
+    assert "Environment variable 'NOPE_A' not found" in said
+    assert said.endswith("set it, or say what stands for it: ${oc.env:NOPE_A,null}")

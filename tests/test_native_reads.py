@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,23 @@ shapes: {batch: [1, 2, 4]}
     assert "the code read file models/net.safetensors, which is declared nowhere" in first.err
     assert ran == {"onnx"}
     assert (project.root / "build/small/cpu/onnx.onnx").read_bytes() != model
+
+
+def test_library_that_is_opened_by_a_relative_path_is_an_input(tmp_path: Path) -> None:
+    script = "import ctypes, sys\nopen(sys.argv[1], 'w').write(str(ctypes.CDLL('./native/number.so').number()))\n"
+    nodes = '  number: {kind: command, cmd: "python number.py {out}", out: .txt}\n'
+    project = recipe_project(tmp_path, nodes, {"number.py": script})
+    compile_number(project, 1)
+    project.mobuild("target=number")
+    assert project.built("target=number", recipe="small") == set()
+
+    compile_number(project, 2)
+
+    assert project.built("target=number", recipe="small") == {"number"}
+    assert (project.root / "build/small/cpu/number.txt").read_text() == "2"
+
+
+def compile_number(project: Project, number: int) -> None:
+    project.write("native/number.c", f"int number(void) {{ return {number}; }}\n")
+    command = ["cc", "-shared", "-fPIC", "-o", "native/number.so", "native/number.c"]
+    subprocess.run(command, cwd=project.root, check=True)

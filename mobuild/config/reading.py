@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def plain(config: DictConfig, key: str, where: str) -> dict[str, Any]:
         value = OmegaConf.to_container(config[key], resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         text = str(error).splitlines()[0].replace(f"{NODE}.", "")
-        raise ConfigError(f"{where}: {text}") from error
+        raise ConfigError(f"{where}: {text}", unset_hint(str(error))) from error
     assert isinstance(value, dict)
     return {str(name): item for name, item in value.items()}
 
@@ -80,6 +81,12 @@ def watch_machine() -> None:
 
     OmegaConf.register_new_resolver("oc.env", read, replace=True)
     OmegaConf.register_new_resolver(DEVICE, ask, replace=True)
+
+
+def unset_hint(text: str) -> str:
+    """How to mend an error of OmegaConf's that is about a variable which is not set; empty for others."""
+    found = re.search(r"Environment variable '([^']*)' not found", text)
+    return f"set it, or say what stands for it: ${{oc.env:{found[1]},null}}" if found else ""
 
 
 def variables_read() -> frozenset[str]:

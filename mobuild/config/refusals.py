@@ -16,6 +16,7 @@ from yaml import YAMLError
 
 from mobuild.config.catalogue import INTERNAL, catalogue
 from mobuild.config.project import GROUPS, Project, shipped
+from mobuild.config.reading import unset_hint
 from mobuild.config.recipes import SHAPES_GROUP, read_yaml
 from mobuild.config.settings import known_keys
 from mobuild.errors import ConfigError, MobuildError, did_you_mean
@@ -43,11 +44,27 @@ def explained(error: Exception, project: Project) -> MobuildError:
         return ConfigError(
             "--shell-completion: expected install=bash, or zsh, or fish", 'eval "$(mobuild -sc install=bash)"'
         )
-    if isinstance(error, YAMLError):
-        return ConfigError(f"a file of conf/ cannot be read as YAML: {' '.join(str(error).split())}")
-    if isinstance(error, (HydraException, OmegaConfBaseException)):
+    if isinstance(error, (YAMLError, UnicodeDecodeError)):
+        return _unreadable_file(error, project)
+    if isinstance(error, ValueError) and "defaults list" in str(error):
+        return ConfigError(str(error).replace("Invalid defaults list in ", ""), "defaults: [/recipe/standard, _self_]")
+    if isinstance(error, OmegaConfBaseException):
+        key = getattr(error, "full_key", None)
+        return ConfigError(f"{key}: {_short(error)}" if key else _short(error), unset_hint(str(error)))
+    if isinstance(error, HydraException):
         return ConfigError(_short(error))
     return unforeseen(error, "composing the configuration", project.faults)
+
+
+def _unreadable_file(error: Exception, project: Project) -> ConfigError:
+    """Hydra does not say which file it could not read; so the project's are read again."""
+    folders = [folder for folder in (project.conf, project.recipes) if folder]
+    for path in (path for folder in folders for path in sorted(folder.rglob("*.yaml"))):
+        try:
+            read_yaml(path)
+        except ConfigError as found:
+            return found
+    return ConfigError(f"a file of conf/ cannot be read as YAML: {' '.join(str(error).split())}")
 
 
 def _unreadable(override: str) -> ConfigError:
@@ -94,5 +111,11 @@ def _no_key(key: str) -> ConfigError:
 
 def _short(error: BaseException) -> str:
     """The first lines of an error and of its cause, without advice that is about Hydra."""
-    lines = [str(one).strip().partition("\n")[0] for one in (error, error.__cause__) if one and str(one).strip()]
+    lines = [_first_line(str(one)) for one in (error, error.__cause__) if one and str(one).strip()]
     return "; ".join(dict.fromkeys(lines)) or type(error).__name__
+
+
+def _first_line(text: str) -> str:
+    """The first line, with the next one where it only announces it."""
+    first, _, rest = text.strip().partition("\n")
+    return f"{first} {rest.strip().partition(chr(10))[0]}" if first.endswith(":") else first

@@ -160,7 +160,9 @@ def _started(command: list[str], log: Any, variables: Mapping[str, str]) -> subp
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **variables},  # readline, for one, sets variables that only C sees: not to pass on
+            # readline, for one, sets variables that only C sees: not to pass on. Without a seed of the hash, sets of
+            # text have another order in each process.
+            env={**os.environ, "PYTHONHASHSEED": "0", **variables},
             start_new_session=True,
         )
     except OSError as error:

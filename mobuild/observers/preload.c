@@ -218,7 +218,7 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size, (void)unused;
     const char *path = info->dlpi_name;
-    if (path[0] == '/' && strncmp(path, "/lib", 4) && strncmp(path, "/usr/", 5)) note_file('l', AT_FDCWD, path);
+    if (strchr(path, '/') && strncmp(path, "/lib", 4) && strncmp(path, "/usr/", 5)) note_file('l', AT_FDCWD, path);
     return 0;
 }
 

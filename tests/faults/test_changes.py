@@ -269,3 +269,14 @@ def test_a_long_name_of_a_node_works_or_is_refused_in_words(tmp_path: Path, leng
 
     assert done.status == (0 if length == 200 else 1)
     assert length == 200 or done.errors[0].startswith(f"node '{name}': the system refuses: File name too long ('")
+
+
+def test_sets_of_text_have_one_order_in_every_process(tmp_path: Path) -> None:
+    script = "import sys\nopen(sys.argv[1], 'w').write(' '.join({f'{i}.5' for i in range(40)}))\n"
+    nodes = '  words: {kind: command, cmd: "python words.py {out}", out: .txt}\n'
+    project = recipe_project(tmp_path, nodes, {"words.py": script})
+    project.mobuild("target=words", env={"PYTHONHASHSEED": "7"})
+
+    verified = project.mobuild("verify", "verify.rebuild=true", "target=words", env={"PYTHONHASHSEED": "random"})
+
+    assert "deterministic" in verified.out and "varies" not in verified.out
