@@ -183,6 +183,15 @@ def test_names_asked_twice_are_refused_before_the_export(tmp_path: Path) -> None
     assert not (project.root / "build" / "toy").exists()
 
 
+def test_outputs_with_shapes_of_their_own_are_names_as_well(tmp_path: Path) -> None:
+    project = toy_project(tmp_path)
+
+    project.edit("recipes/toy.yaml", "outputs: [y]", "outputs: {y: [batch, 4]}")
+    assert project.mobuild("check").status == 0
+    project.edit("recipes/toy.yaml", "outputs: {y: [batch, 4]}", "outputs: {x: [batch, 4]}")
+    assert project.mobuild("check", check=False).status == 1
+
+
 def test_a_node_that_cannot_run_is_a_finding(tmp_path: Path) -> None:
     done = toy_project(tmp_path).mobuild("check", "nodes.weights.uri=models/none.pt", check=False)
 
