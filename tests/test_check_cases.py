@@ -194,8 +194,9 @@ def test_precision_flags_are_gone_with_tensorrt_11(files: Project) -> None:
 
     gone = checked(files, matmul(), *words, "backend.version=11.0")
 
-    assert (gone.status, codes(gone)) == (1, ["R4!"])
-    assert "types in the graph" in gone.out
+    assert gone.status == 1
+    assert "backend.typing=weak: TensorRT 11.0 has no precision flags" in gone.err  # by the backend itself
+    assert codes(checked(files, matmul(), *words, "backend.version=10.12")) == ["R4"]
     assert codes(checked(files, matmul(), *words, "backend.version=10.4")) == []
 
 
