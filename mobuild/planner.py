@@ -14,6 +14,7 @@ from typing import Any
 
 from mobuild import judging, sources
 from mobuild.conditions import broken, undeclared, undeclared_inputs
+from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed, SourceError
 from mobuild.fingerprint import Change, Fingerprint, canonical, digest_bytes
 from mobuild.gates import own_limits
@@ -97,17 +98,18 @@ class Planner:
         producer = above[edge.identity] if edge and not edge.member else None
         if producer is None or producer.record is None or not producer.record.onnx:
             return step
-        onnx, name = producer.record.onnx, producer.spec.name
-        said = [
-            judging.of_step(job, user.name, self.keys, onnx, name, _sampled(user.job, above))
-            for user in step.users
-            for job in (self.jobs[user.job],)
-        ]
+        is_engine = getattr(step.spec.node, "backend", None) is not None  # the others' models are on their way there
+        samples = _sampled(step, above)
+        said: list[tuple[Finding, ...]] = []
+        for user in step.users:
+            job, onnx = self.jobs[user.job], producer.record.onnx
+            said.append(judging.of_step(job, user.name, self.keys, onnx, producer.spec.name, samples))
+            if not is_engine and judging.refusal(said[-1]) is None:
+                return step
         refusals = [judging.refusal(found) for found in said]
         if refusals[0] and all(refusals):
             raise refusals[0]
-        is_engine = getattr(step.spec.node, "backend", None) is not None  # the others' models are on their way there
-        return dataclasses.replace(step, findings=tuple(dict.fromkeys(sum(said, ()))) if is_engine else ())
+        return dataclasses.replace(step, findings=tuple(dict.fromkeys(each for found in said for each in found)))
 
     def tokens(self, step: Step, above: Mapping[str, Step]) -> dict[str, tuple[str, ...]]:
         """The stat tokens of the user's files that a step is about to read, by role."""
@@ -260,15 +262,17 @@ def _gates(job: Job) -> dict[str, dict[str, float]]:
     return above
 
 
-def _sampled(job: int, above: Mapping[str, Step]) -> dict[str, Mapping[str, object]]:
-    """Node → sizes of the samples that it read, of the nodes of a job that are done."""
-    return {
-        user.name: step.record.measurements["input_lengths"]
-        for step in above.values()
-        if step.record and "input_lengths" in step.record.measurements
-        for user in step.users
-        if user.job == job
-    }
+def _sampled(step: Step, above: Mapping[str, Step]) -> dict[str, Mapping[str, object]]:
+    """Node → sizes of the samples that it read, of the nodes that a step is made from."""
+    found: dict[str, Mapping[str, object]] = {}
+    waiting = [step]
+    while waiting:
+        for edge in waiting.pop().needs.values():
+            one = above[edge.identity]
+            waiting.append(one)
+            if one.record and "input_lengths" in one.record.measurements:
+                found[one.spec.name] = one.record.measurements["input_lengths"]
+    return found
 
 
 def _blocked(step: Step, reason: str) -> Step:

@@ -68,8 +68,8 @@ def _signed(model: Model, code: str, is_ours: Callable[[str], bool]) -> tuple[Fi
 
 def _answer(model: Model, name: str) -> Support:
     request, domain = model.request, name.rpartition("::")[0]
-    if name.rpartition("::")[2] in request.machine.plugins:
-        return Support("yes")
+    if name.rpartition("::")[2] in request.machine.plugins or (domain and request.options.get("plugins")):
+        return Support("yes")  # the parser will know whether a plugin library has it
     if request.backend == "onnxruntime":
         known = not domain or domain.startswith(_OF_RUNTIME)
         return Support("yes") if known else Support("unverified", f"ONNX Runtime has no domain {domain!r} of its own")

@@ -65,6 +65,7 @@ class Versioned(Protocol):
 Dated = TypeVar("Dated", bound=Versioned)
 
 
+@cache
 def order(version: str) -> tuple[int, ...]:
     """The numbers of a version, for comparison, in which 11 and 11.0 are one."""
     numbers = list(version_key(version))
