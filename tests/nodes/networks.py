@@ -47,6 +47,25 @@ class BranchOnShape(nn.Module):
         return x * 2
 
 
+class BranchOnSize(nn.Module):
+    """Computes something else for many rows than for few."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] > 16 else x * 3
+
+
+class Positions(nn.Module):
+    """Has places for 16 tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(50, 8)
+        self.places = nn.Embedding(16, 8)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
+
+
 class Encoder(nn.Module):
     """Does not use `token_type_ids`."""
 

@@ -41,7 +41,7 @@ def test_file_has_asked_names_axes_and_opset(tmp_path: Path, exporter: str) -> N
     assert built.onnx["outputs"] == [{"name": "y", "dtype": "float32", "shape": ["batch", 4]}]
     assert built.onnx["opsets"]["ai.onnx"] == 18
     assert built.measurements["parity_max_abs"] < 1e-5
-    assert built.measurements["proven_sizes"] == [{"batch": 2}, {"batch": 4}]
+    assert built.measurements["proven_sizes"] == [{"batch": 2}, {"batch": 4}, {"batch": 34}]
 
 
 @BOTH
@@ -115,6 +115,37 @@ def test_branch_on_a_shape_is_no_fault(tmp_path: Path, exporter: str) -> None:
     built = export(tmp_path / "m.onnx", "BranchOnShape", {"x": ["batch", 4]}, exporter=exporter)
 
     assert built.onnx["dynamic_axes"] == ["batch"]
+
+
+@BOTH
+def test_branch_on_a_size_that_examples_do_not_reach_names_the_axis(tmp_path: Path, exporter: str) -> None:
+    with pytest.raises(MobuildError) as caught:
+        export(tmp_path / "m.onnx", "BranchOnSize", {"x": ["batch", 8]}, exporter=exporter)
+
+    assert caught.value.message.startswith("axis 'batch' is dynamic in name only; at batch=34: output 'output' ")
+
+
+@BOTH
+def test_axis_with_an_end_stays_within_it_and_the_others_grow(tmp_path: Path, exporter: str) -> None:
+    built = export(tmp_path / "m.onnx", "Positions", {"ids": TOKENS}, exporter=exporter)
+
+    assert built.measurements["proven_sizes"][-1] == {"batch": 34, "sequence": 3}
+
+
+@BOTH
+def test_large_case_that_fails_names_all_axes_that_grew(tmp_path: Path, exporter: str) -> None:
+    with pytest.raises(MobuildError) as caught:
+        export(tmp_path / "m.onnx", "BranchOnSize", {"x": ["batch", "width"]}, exporter=exporter)
+
+    assert caught.value.message.startswith(
+        "axes 'batch', 'width' are dynamic in name only; at batch=34, width=35: output 'output' "
+    )
+
+
+def test_axes_that_would_make_inputs_too_large_do_not_grow(tmp_path: Path) -> None:
+    built = export(tmp_path / "m.onnx", "Linear", {"x": ["batch", "length", 4]}, sizes={"length": 1 << 16})
+
+    assert built.measurements["proven_sizes"][-1] == {"batch": 2, "length": (1 << 16) + 32}
 
 
 def test_opset_that_dynamo_misses_is_refused(tmp_path: Path) -> None:

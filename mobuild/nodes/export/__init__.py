@@ -33,7 +33,7 @@ class Export:
     """
 
     kind: ClassVar[str] = "export"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = True
 
     model: str = user_code()

@@ -1,12 +1,14 @@
 """Proof that the file computes what the network computes, at more than the sizes it was exported with.
 
 An axis with a name is a promise: other sizes work. Exporters break it silently (a Python int taken from
-a shape becomes a constant), so every named axis is run at a second size, twice, on copies: state kept
-inside the network or written into its inputs would hide behind the first run.
+a shape becomes a constant), so every named axis is run at a second size, and all at a clearly larger one (a
+branch on a size is exported one way). Each runs twice, on copies: state kept inside the network or written into
+its inputs would hide behind the first run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +18,19 @@ from typing import Any
 from mobuild import onnxmodel, parity
 from mobuild.errors import NodeFailed
 from mobuild.nodes.export.frames import user_line, words
-from mobuild.nodes.export.shapes import Input, as_summary, axis_names
+from mobuild.nodes.export.shapes import Input, as_summary, axis_names, elements
 from mobuild.onnxmodel.feeds import RANGE_RULE
+
+_TILE = 32  # what sizes grow by: networks that halve their input take multiples of it
+_MOST_ELEMENTS = 1 << 22  # of all inputs together, in the large case
 
 
 @dataclass(frozen=True)
 class Case:
-    """One set of inputs and what torch makes of them. `axis` is the one that differs from the example."""
+    """One set of inputs and what torch makes of them. `axes` are those that differ from the example."""
 
     sizes: Mapping[str, int]
-    axis: str
+    axes: tuple[str, ...]
     feeds: Mapping[str, Any]
     want: tuple[Any, ...]
 
@@ -37,7 +42,7 @@ class Case:
 def cases(
     module: Any, inputs: Sequence[Input], sizes: Mapping[str, int], absolute: float, relative: float
 ) -> list[Case]:
-    """The example first, then one case for each dynamic axis; each was run twice and agreed.
+    """The example first, one case for each dynamic axis, and a large one; each was run twice and agreed.
 
     Raises:
         NodeFailed: the network takes no example size, or no second size of an axis, or answers
@@ -45,6 +50,7 @@ def cases(
     """
     example = _example(module, inputs, sizes)
     found = [example] + [_second(module, inputs, example, axis) for axis in axis_names(inputs)]
+    found += _large(module, inputs, example)
     for case in found:
         _assert_repeats(module, case, absolute, relative)
     return found
@@ -60,7 +66,7 @@ def prove(file: Path, found: Sequence[Case], absolute: float, relative: float) -
     """Run the file in ONNX Runtime on every case, twice; the largest differences from torch.
 
     Raises:
-        NodeFailed: names the axis whose second size fails, and the ONNX node where it is known.
+        NodeFailed: names the axes whose other size fails, and the ONNX node where it is known.
     """
     session = onnxmodel.open_session(file)
     takes = [each.name for each in session.get_inputs()]
@@ -108,7 +114,7 @@ def _example(module: Any, inputs: Sequence[Input], fixed: Mapping[str, int]) -> 
     refused = NodeFailed("")
     for sizes in onnxmodel.trial_sizes(as_summary(inputs), fixed):
         try:
-            return _case(module, inputs, sizes, "")
+            return _case(module, inputs, sizes, ())
         except NodeFailed as error:
             refused = error
     _assert_ranges(module, inputs, list(onnxmodel.trial_sizes(as_summary(inputs), fixed)), refused)
@@ -128,7 +134,7 @@ def _second(module: Any, inputs: Sequence[Input], example: Case, axis: str) -> C
     ]
     for sizes in others:
         try:
-            return _case(module, inputs, sizes, axis)
+            return _case(module, inputs, sizes, (axis,))
         except NodeFailed as error:
             refused = error
     _assert_ranges(module, inputs, others, refused)
@@ -136,6 +142,21 @@ def _second(module: Any, inputs: Sequence[Input], example: Case, axis: str) -> C
         f"axis {axis!r} is dynamic, but the network takes no size but {example.sizes[axis]}: {refused.message}",
         f"write {example.sizes[axis]} in place of {axis!r} in `inputs`, or mend the network",
     ) from refused
+
+
+def _large(module: Any, inputs: Sequence[Input], example: Case) -> list[Case]:
+    """The example with every axis enlarged that torch lets grow; nothing where it lets none.
+
+    An axis may have an end (a table of positions), and large inputs would take too long: neither is a fault.
+    """
+    found: list[Case] = []
+    for axis, size in example.sizes.items():
+        grown = found[0] if found else example
+        sizes = {**grown.sizes, axis: size + _TILE}
+        if elements(inputs, sizes) <= _MOST_ELEMENTS:
+            with contextlib.suppress(NodeFailed):
+                found = [_case(module, inputs, sizes, (*grown.axes, axis))]
+    return found
 
 
 def _assert_ranges(
@@ -160,9 +181,9 @@ def _assert_ranges(
                 ) from refused
 
 
-def _case(module: Any, inputs: Sequence[Input], sizes: Mapping[str, int], axis: str) -> Case:
+def _case(module: Any, inputs: Sequence[Input], sizes: Mapping[str, int], axes: tuple[str, ...]) -> Case:
     feeds = onnxmodel.feeds(as_summary(inputs), sizes)
-    return Case(dict(sizes), axis, feeds, run_torch(copy.deepcopy(module), feeds))
+    return Case(dict(sizes), axes, feeds, run_torch(copy.deepcopy(module), feeds))
 
 
 def _assert_repeats(module: Any, case: Case, absolute: float, relative: float) -> None:
@@ -187,13 +208,18 @@ def _prove(session: Any, case: Case, feeds: Mapping[str, Any], absolute: float, 
         want = {name: case.want[i] for i, name in enumerate(got)}
         return parity.assert_close(got, want, absolute, relative, case.where)
     except NodeFailed as error:
-        if not case.axis:
+        if not case.axes:
             raise NodeFailed(f"the file differs from torch {case.where}: {error}") from error
         raise NodeFailed(
-            f"axis {case.axis!r} is dynamic in name only; {case.where}: {error}",
-            "the network turns a size into a constant: int(x.shape[0]), a list or buffer of fixed length; "
-            "use x.shape in shapes alone",
+            f"{_subject(case.axes)} dynamic in name only; {case.where}: {error}",
+            "the network turns a size into a constant: int(x.shape[0]), a list or buffer of fixed length, "
+            "a branch on a size; use x.shape in shapes alone",
         ) from error
+
+
+def _subject(axes: Sequence[str]) -> str:
+    names = ", ".join(map(repr, axes))
+    return f"axis {names} is" if len(axes) == 1 else f"axes {names} are"
 
 
 def _axes(name: str, shapes: Sequence[Sequence[int]], found: Sequence[Case]) -> list[int | str]:

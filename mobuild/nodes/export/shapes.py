@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,11 @@ def parse(inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Input, .
 def axis_names(inputs: Sequence[Input]) -> tuple[str, ...]:
     """The dynamic axes, each once, in the order of their first use."""
     return tuple(dict.fromkeys(axis for each in inputs for axis in each.shape if isinstance(axis, str)))
+
+
+def elements(inputs: Sequence[Input], sizes: Mapping[str, int]) -> int:
+    """How many numbers all inputs together hold at `sizes`."""
+    return sum(math.prod(sizes[axis] if isinstance(axis, str) else axis for axis in each.shape) for each in inputs)
 
 
 def as_summary(inputs: Sequence[Input]) -> dict[str, Any]:
