@@ -44,7 +44,7 @@ class Validate:
     """
 
     kind: ClassVar[str] = "validate"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = True
     suffix: ClassVar[str] = ".json"
 
