@@ -16,7 +16,7 @@ from mobuild.backends.tensorrt_rtx import TensorRTRTX
 from mobuild.data import Data
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.node import Built
-from mobuild.nodes.validate import Validate
+from mobuild.nodes.validate import Validate, tasks
 from tests.nodes import evaluated
 from tests.nodes.evaluated import Files, halved, quantized, validate
 
@@ -228,6 +228,34 @@ def test_scores_that_are_not_one_for_each_sample_are_an_error(files: Files) -> N
         "  return one number (a mean, say), or a score for every sample, in order; numbers of classes go by name: "
         "{cat: 0.9, dog: 0.8}"
     )
+
+
+def test_a_metric_over_data_without_labels_warns_and_says_where_labels_go(files: Files) -> None:
+    np.savez(files.folder / "data.npz", x=np.load(files.folder / "data.npz")["x"])
+
+    built = run(validate(), files.inputs(files.sanitized), files.folder)
+
+    assert built.warnings == [
+        "metric 'metrics.py:accuracy': none of 128 samples has a label, so it proves nothing unless it needs none; "
+        "labels come from an array 'label' or 'labels' in the .npz, one row a sample"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (Data(jsonl="d.jsonl"), "labels come from the key 'label' or 'labels' of each line"),
+        (Data(arrays="d"), "labels come from 'label' or 'labels' in each .npz, or the name of the file's sub-folder"),
+        (Data(images="d", transform="a.py:f"), "or the transform: return ({input: array}, label)"),
+        (Data(iterator="a.py:f"), "labels come from the iterator: yield ({input: array}, label)"),
+    ],
+)
+def test_each_kind_of_data_says_where_its_labels_come_from(data: Data, place: str) -> None:
+    assert place in tasks.unlabelled("a.py:f", data, [None])[0]
+
+
+def test_one_label_is_enough() -> None:
+    assert tasks.unlabelled("a.py:f", Data(npz="d.npz"), [None, 0]) == []
 
 
 def test_a_metric_of_other_names_than_for_the_reference_is_an_error(files: Files) -> None:

@@ -115,7 +115,7 @@ class Validate:
                 spool = Spool(scratch) if self.metric else None
                 found = measure.measure(self.data, inputs, reference, forms, spool)
                 measurements.update(found.document())
-                warnings += found.warnings()
+                warnings += [*found.warnings(), *tasks.unlabelled(self.metric, self.data, found.labels)]
                 tasks.add_scores(self.metric, inputs, reference, found, before, after)
             measurements["metrics"] = compared(before, after, self.better)
             if "calibration" in inputs:

@@ -10,10 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from mobuild import usercode
+from mobuild.data import Data
 from mobuild.errors import NodeFailed
 from mobuild.evaluation.reference import Reference
 from mobuild.metrics import Score, scores
 from mobuild.nodes.validate.measure import Measured
+
+_LABELS_OF = {
+    "npz": "an array 'label' or 'labels' in the .npz, one row a sample",
+    "jsonl": "the key 'label' or 'labels' of each line",
+    "arrays": "'label' or 'labels' in each .npz, or the name of the file's sub-folder",
+    "images": "the name of the file's sub-folder",
+    "iterator": "the iterator: yield ({input: array}, label)",
+}
 
 
 def add_scores(
@@ -47,6 +56,19 @@ def add_scores(
         )
     before.update(both[0])
     after.update(both[1])
+
+
+def unlabelled(metric: str, data: Data, labels: Sequence[Any]) -> list[str]:
+    """A sentence where `metric` judges by labels that no sample has. Some metrics need none, so it is no error."""
+    if not metric or any(label is not None for label in labels):
+        return []
+    places = [_LABELS_OF[data.format]]
+    if data.transform:
+        places.append("the transform: return ({input: array}, label)")
+    return [
+        f"metric {metric!r}: none of {len(labels)} samples has a label, so it proves nothing unless it needs none; "
+        f"labels come from {', or '.join(places)}"
+    ]
 
 
 def _labels(labels: Sequence[Any]) -> Any:
