@@ -30,7 +30,7 @@ class Jobs:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._points: dict[tuple[str, ...], Point] = {}
-        self._equals: dict[str, NodeSpec] = {}
+        self._equals: dict[object, NodeSpec] = {}
 
     def make(self, config: DictConfig) -> Job:
         """The job that `config` (with its `hydra` node) describes; takes `config` apart.
@@ -83,7 +83,9 @@ def recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
     return _nodes(app, choices, project, {})
 
 
-def _nodes(app: DictConfig, choices: Mapping[str, str], project: Project, equals: dict[str, NodeSpec]) -> RecipeNodes:
+def _nodes(
+    app: DictConfig, choices: Mapping[str, str], project: Project, equals: dict[object, NodeSpec]
+) -> RecipeNodes:
     return RecipeNodes(app, choices.get("recipe", ""), _hardware(app, choices), project, equals)
 
 

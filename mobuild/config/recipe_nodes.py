@@ -32,6 +32,7 @@ from mobuild.observers.environment import is_secret
 
 _NAME = re.compile(r"[^\W.][^/\\.\0]*")
 _TAKEN = ("run",)  # run.json stands beside the artifacts
+_REFERRING = ("${", "backend")  # as text: a node with one of them depends on more than itself
 _CHAIN_KEYS = ("precision", "shapes", "backend")
 _PLACING = ("kind", "needs", "in", "python", "timeout_seconds", "env")
 
@@ -40,9 +41,14 @@ class RecipeNodes:
     """The nodes of one recipe by name; each is made when it is asked for."""
 
     def __init__(
-        self, app: DictConfig, choice: str, hardware: Hardware, project: Project, equals: dict[str, NodeSpec]
+        self,
+        app: DictConfig,
+        choice: str,
+        hardware: Hardware,
+        project: Project,
+        equals: dict[object, NodeSpec],
     ) -> None:
-        """`equals` is shared by recipes: nodes that are equal in several jobs of a sweep become one object."""
+        """Resolves nodes inside `app`. `equals` is shared: nodes that are equal in several jobs become one object."""
         self.app, self.hardware, self.project, self._equals = app, hardware, project, equals
         file = recipe_file(project, choice)
         if choice == ONNX_RECIPE:
@@ -139,10 +145,32 @@ class RecipeNodes:
 
     def spec(self, name: str) -> NodeSpec:
         if name not in self._specs:
-            spec = self._make_spec(name)
-            equal = self._equals.setdefault(repr(spec), spec)
-            self._specs[name] = equal if equal == spec else spec
+            self._specs[name] = self._shared_spec(name)
         return self._specs[name]
+
+    def _shared_spec(self, name: str) -> NodeSpec:
+        """The node, or the equal one of another job of the command."""
+        question = self._question(name)
+        if question in self._equals:
+            return self._equals[question]
+        spec = self._make_spec(name)
+        equal = self._equals.setdefault(repr(spec), spec)
+        spec = equal if equal == spec else spec
+        if question and not getattr(spec.node, "sources", {}):  # which would be missing among the nodes
+            self._equals[question] = spec
+        return spec
+
+    def _question(self, name: str) -> tuple[object, ...] | None:
+        """All that decides a node that refers to nothing else, most nodes of a sweep; None for the others."""
+        _, entry = self._entries[name]
+        said = str(OmegaConf.to_container(entry))
+        toolchain = str(OmegaConf.to_container(self.app.toolchain))
+        if any(mark in said + toolchain for mark in _REFERRING):
+            return None
+        defaults = conf_defaults(self.project, "node", str(entry.get("kind")))
+        if any(mark in str(defaults) for mark in _REFERRING):
+            return None
+        return (self.folder, self.recipe, name, said, toolchain, self._said_by.get(name))
 
     def _make_spec(self, name: str) -> NodeSpec:
         chain, entry = self._entries[name]
@@ -175,8 +203,9 @@ class RecipeNodes:
         since having none is an error."""
         key = chain, reads_backend
         if key not in self._placed:
-            place = self._scopes[chain].copy()
+            place = self._scopes[chain]
             if reads_backend:
+                place = place.copy()
                 place.backend = chosen_backend(place, self.project, self.hardware)
             with flag_override(place, "no_deepcopy_set_nodes", True):
                 place.chain = _neighbours(place.nodes, chain)

@@ -2,19 +2,18 @@
 
     python tests/benchmarks/command_line.py [ROUNDS]
 
-Runs interleave, since machines are shared; medians and minima are printed, with the ratio of the medians to
-the bare interpreter. Works in a temporary project and cache.
+Medians of interleaved runs. Works in a temporary project and cache.
 """
 
 from __future__ import annotations
 
 import os
-import resource
-import statistics
-import subprocess
+import re
 import sys
 import tempfile
 from pathlib import Path
+
+from measures import Row, cpu_seconds, medians, show
 
 HYDRA = """
 import hydra, sys
@@ -26,46 +25,42 @@ from mobuild.config.project import find_project
 folder = prepare(find_project(Path.cwd()))
 hydra.main(config_path=folder, config_name="mobuild", version_base="1.3")(lambda config: None)()
 """
+PASS, EMPTY, HYDRA_MAIN = "python -c pass", "an empty console script", "hydra.main over the same conf"
+PLANNED, REPEATED = "nothing stale, planned", "nothing stale, answer repeated"
 
 
 def main(rounds: int) -> None:
     root = Path(__file__).resolve().parents[2]
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "MOBUILD_CACHE": f"{folder}/cache"}
-        mobuild = [sys.executable, "-m", "mobuild"]
+    with tempfile.TemporaryDirectory() as place:
+        environment = {**os.environ, "MOBUILD_CACHE": f"{place}/cache"}
+        mobuild = str(Path(sys.executable).with_name("mobuild"))
+        folder = Path(place, "project")
+        folder.mkdir()
         commands = {
-            "python -c pass": [sys.executable, "-c", "pass"],
-            "hydra.main over the same conf": [sys.executable, "-c", HYDRA.format(root=str(root))],
-            "mobuild --version": [*mobuild, "--version"],
-            "mobuild plan": [*mobuild, "plan", "target=engine"],
-            "nothing stale, planned": [
-                "sh",
-                "-c",
-                f"rm -rf build/.answers; exec {sys.executable} -m mobuild target=engine",
-            ],
-            "nothing stale, answer repeated": [*mobuild, "target=engine"],
+            PASS: [sys.executable, "-c", "pass"],
+            EMPTY: [str(_empty(Path(mobuild), Path(place, "empty")))],
+            HYDRA_MAIN: [sys.executable, "-c", HYDRA.format(root=str(root))],
+            "mobuild --version": [mobuild, "--version"],
+            "mobuild --help": [mobuild, "--help"],
+            "mobuild plan": [mobuild, "plan", "target=engine"],
+            PLANNED: ["sh", "-c", f"rm -rf build/.answers; exec {mobuild} target=engine"],
+            REPEATED: [mobuild, "target=engine"],
         }
-        cold = _cpu_seconds([*mobuild, "target=engine"], folder, environment)
-        _cpu_seconds([*mobuild, "target=engine"], folder, environment)
-        times: dict[str, list[float]] = {name: [] for name in commands}
-        for _ in range(rounds):
-            for name, command in commands.items():
-                times[name].append(_cpu_seconds(command, folder, environment))
-    print(f"{'':32} {'median':>8} {'min':>8}  × python")
-    floor = statistics.median(times["python -c pass"])
-    for name, values in times.items():
-        print(
-            f"{name:32} {statistics.median(values):8.3f} {min(values):8.3f}  {statistics.median(values) / floor:7.1f}"
-        )
-    print(f"{'cold chain to the engine, once':32} {cold:8.3f}")
+        cold = cpu_seconds([mobuild, "target=engine"], folder, environment)
+        cpu_seconds([mobuild, "target=engine"], folder, environment)
+        took = medians(commands, rounds, folder, environment)
+    aims = {REPEATED: "2; 0.05 CPU s", "mobuild --help": "1.3", "mobuild plan": "1.3"}
+    beside = dict.fromkeys(("mobuild --help", "mobuild plan", PLANNED), took[HYDRA_MAIN])
+    rows = [Row(name, value, "CPU s", beside.get(name, took[PASS]), aims.get(name, "")) for name, value in took.items()]
+    show([*rows, Row("cold chain to the engine, once", cold, "CPU s")])
 
 
-def _cpu_seconds(command: list[str], folder: str, environment: dict[str, str]) -> float:
-    """User and system seconds of a command and all its children; it must succeed."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+def _empty(script: Path, place: Path) -> Path:
+    """The installed script without what it runs: what the installer's own part costs."""
+    text = re.sub(r"^from mobuild.*$", "main = int", script.read_text(), flags=re.MULTILINE)
+    place.write_text(text)
+    place.chmod(0o755)
+    return place
 
 
 if __name__ == "__main__":
