@@ -39,44 +39,26 @@ def check_better(better: Any) -> None:
             )
 
 
-def scores(metric: str, returned: Any, where: str, samples: int | None = None) -> dict[str, Score]:
+def scores(metric: str, returned: Any, where: str) -> dict[str, Score]:
     """The scores that the metric `metric` (`file.py:function`) returned for `where` (`the reference`), by name.
 
-    A single number is called after the function. `samples` is how many scores a row has; None where nobody
-    knows, since a script read data of its own.
+    A single number is called after the function.
 
     Raises:
-        NodeFailed: no number, or not a finite one, or a row of another length; names the metric and what it
-            returned.
+        NodeFailed: no number, or not a finite one; names the metric and what it returned.
     """
-    found = _by_name(metric, returned, where)
-    for subject, score in found.values():
-        if samples is not None and score.each and len(score.each) != samples:
-            raise NodeFailed(
-                f"{subject}: expected one score for each of {samples} samples, found {len(score.each)}", _ROW_HINT
-            )
-    return {name: score for name, (_, score) in found.items()}
-
-
-_HINT = "return a float, an array of one score per sample, or a mapping of names to these"
-_ROW_HINT = (
-    "return one number (a mean, say), or a score for every sample, in order; numbers of classes go by name: "
-    "{cat: 0.9, dog: 0.8}"
-)
-
-
-def _by_name(metric: str, returned: Any, where: str) -> dict[str, tuple[str, Score]]:
-    """Name → what messages call the score, and the score."""
     subject = f"metric {metric!r}, on {where}"
     if not isinstance(returned, Mapping):
-        return {metric.rpartition(":")[2].rpartition(".")[2]: (subject, _score(subject, returned))}
+        return {metric.rpartition(":")[2].rpartition(".")[2]: _score(subject, returned)}
     if not returned:
         raise NodeFailed(f"{subject}: expected numbers by name, found an empty mapping", _HINT)
     for name in returned:
         if not isinstance(name, str):
             raise NodeFailed(f"{subject}: expected texts as names, found {name!r}", _HINT)
-    subjects = {name: f"{subject}, {name!r}" for name in sorted(returned)}
-    return {name: (each, _score(each, returned[name])) for name, each in subjects.items()}
+    return {name: _score(f"{subject}, {name!r}", returned[name]) for name in sorted(returned)}
+
+
+_HINT = "return a float, an array of one score per sample, or a mapping of names to these"
 
 
 def _score(subject: str, found: Any) -> Score:
@@ -109,7 +91,7 @@ def _refuse_nonfinite(subject: str, values: Any) -> None:
     place = f" as score {int(bad[0])}, one of {bad.size} such among {values.size}" if values.ndim else ""
     raise NodeFailed(
         f"{subject}: expected a finite number, found {word}{place}",
-        "a metric divides by zero when nothing matches: return 0 there, or one number that leaves such samples out",
+        "a metric divides by zero when nothing matches: return 0 there, or leave the sample out",
     )
 
 

@@ -217,19 +217,6 @@ def test_a_metric_that_returns_nan_is_an_error(files: Files) -> None:
     )
 
 
-def test_scores_that_are_not_one_for_each_sample_are_an_error(files: Files) -> None:
-    (files.folder / "metrics.py").write_text("def pair(outputs, labels):\n    return {'hit': [1.0, 0.0]}\n")
-
-    with pytest.raises(NodeFailed) as caught:
-        run(validate(metric="metrics.py:pair"), files.inputs(files.sanitized), files.folder)
-
-    assert str(caught.value) == (
-        "metric 'metrics.py:pair', on the reference, 'hit': expected one score for each of 128 samples, found 2\n"
-        "  return one number (a mean, say), or a score for every sample, in order; numbers of classes go by name: "
-        "{cat: 0.9, dog: 0.8}"
-    )
-
-
 def test_a_metric_over_data_without_labels_warns_and_says_where_labels_go(files: Files) -> None:
     np.savez(files.folder / "data.npz", x=np.load(files.folder / "data.npz")["x"])
 

@@ -36,15 +36,14 @@ def add_scores(
     """Add the scores of `metric` for the reference to `before`, and for the measured form to `after`.
 
     Raises:
-        NodeFailed: it returned no finite numbers, a row without one for each sample, or a name that the
-            evaluation script uses as well.
+        NodeFailed: it returned no finite numbers, or a name that the evaluation script uses as well.
     """
     if not found.spool:
         return
     function = usercode.bound(usercode.resolve(metric), inputs, positional=2)
     labels = _labels(found.labels)
     both = [
-        scores(metric, function(dict(outputs), labels), where, len(found.labels))
+        scores(metric, function(dict(outputs), labels), where)
         for outputs, where in (
             (reference.outputs, "the reference"),
             (found.spool.arrays(), f"the {found.word}"),
