@@ -34,11 +34,8 @@ def _tokenizer(file: Path) -> Any:
     return tokenizer
 
 
-def retrieval(outputs: Mapping[str, np.ndarray], labels: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Means over the queries: is its document the nearest of all (`recall_at_1`), and 1 / its rank (`mrr`).
-
-    A sample is a text and not a query, so there is no score for each sample.
-    """
+def retrieval(outputs: Mapping[str, np.ndarray], labels: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """For each query: is its document the nearest of all (`recall_at_1`), and 1 / its rank (`mrr`)."""
     embeddings = np.asarray(outputs["embedding"], np.float32)
     queries, documents = (_rows(labels, side) for side in ("query", "document"))
     pairs = sorted(queries.keys() & documents.keys())
@@ -47,7 +44,7 @@ def retrieval(outputs: Mapping[str, np.ndarray], labels: Sequence[Mapping[str, A
     similarity = embeddings[[queries[pair] for pair in pairs]] @ embeddings[[documents[pair] for pair in pairs]].T
     # Equal similarity counts against the right answer, and so does NaN: a network that says the same of all is no good.
     ranks = len(pairs) - (similarity < np.diag(similarity)[:, None]).sum(1)
-    return {"recall_at_1": float((ranks == 1).mean()), "mrr": float((1.0 / ranks).mean())}
+    return {"recall_at_1": (ranks == 1).astype(np.float64), "mrr": 1.0 / ranks}
 
 
 def _rows(labels: Sequence[Mapping[str, Any]], side: str) -> dict[int, int]:
