@@ -73,13 +73,16 @@ def _nodes(names: Names, match: Match | None, subject: Subject) -> list[dict[str
 def _inputs(store: Store, names: Names, digests: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Role → digest, and the node that made it; empty for a file of the user's, which the store does not hold."""
     makers: dict[str, str] = {}
+    copiers: dict[str, str] = {}  # what gives out the very bytes that it was given has not made them
     for found in store.records.all():
         if found.record:
-            label = names.label(found.record)
-            makers.setdefault(found.record.artifact.digest, label)
-            for name, digest in members(store, found.record).items():
-                makers.setdefault(digest, f"{label}/{name}")
-    return {role: {"digest": str(each), "from": makers.get(str(each), "")} for role, each in digests.items()}
+            label, given = names.label(found.record), set(found.record.fingerprint.inputs.values())
+            made = {found.record.artifact.digest: label}
+            made |= {digest: f"{label}/{name}" for name, digest in members(store, found.record).items()}
+            for digest, maker in made.items():
+                (copiers if digest in given else makers).setdefault(digest, maker)
+    found_by = {**copiers, **makers}
+    return {role: {"digest": str(each), "from": found_by.get(str(each), "")} for role, each in digests.items()}
 
 
 def _pins(store: Store, match: Match | None) -> list[str]:
