@@ -10,6 +10,7 @@ from mobuild.executors.job import Job
 from mobuild.node import encode
 from mobuild.steps import Edge, Step
 from mobuild.store import Store
+from mobuild.store.disk import explained
 
 
 def stage(
@@ -60,7 +61,8 @@ def _place(role: str, edge: Edge, above: Mapping[str, Step], folder: Path, store
         return sources.stage(producer.source, destination) / edge.member
     assert producer.digest
     if store.objects.is_folder(producer.digest):
-        store.objects.materialise(producer.digest, destination)
+        with explained(destination):
+            store.objects.materialise(producer.digest, destination)
         return destination / edge.member
     destination = destination.with_name(f"{role}{producer.spec.node.suffix}")
     destination.symlink_to(store.objects.path(producer.digest))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -22,6 +23,7 @@ from mobuild.sources import SourceContent
 from mobuild.store import Record, Store
 
 SCHEMA = 1
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def materialise(run: Run, store: Store, name: str) -> tuple[list[Placed], list[S
         if run.is_refused(number) and not variant_folder(job).exists():
             continue
         try:
-            with _explained(job):
+            with _explained(variant_folder(job), job):
                 for one in _materialise_job(run, number, store, name):
                     placed.append(one)
         except StoreError as error:
@@ -102,8 +104,8 @@ def _materialise_job(run: Run, number: int, store: Store, name: str) -> Iterator
 
 
 @contextmanager
-def _explained(job: Job) -> Iterator[None]:
-    """Turn the system's refusal to write below build/ into an error with the place.
+def _explained(place: Path, job: Job) -> Iterator[None]:
+    """Turn the system's refusal to write `place`, below build/, into an error that says how to go on.
 
     Raises:
         StoreError: disk full, read-only, or something is in the way.
@@ -111,10 +113,12 @@ def _explained(job: Job) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        place, reason = error.filename or variant_folder(job), error.strerror or str(error)
+        reason, wanted = error.strerror or str(error), "make room for"
+        if error.errno in _FORBIDDEN:
+            wanted = "make writable, or put a link to a folder that is in place of,"
         raise StoreError(
             f"'{place}': cannot be written: {reason}",
-            f"make room for {job.settings.build}; what was built is in the cache, and the next run only copies it",
+            f"{wanted} {job.settings.build}; what was built is in the cache, and the next run only copies it",
         ) from error
 
 
@@ -125,7 +129,8 @@ def _place(
     assert record
     path = artifact_path(job, target, record.suffix)
     _withdraw(path.parent, target, keep=path)
-    store.objects.materialise(record.artifact.digest, path)
+    with _explained(path, job):
+        store.objects.materialise(record.artifact.digest, path)
     _write(path.with_name(f"{path.name}.json"), {**sidecar(job, target, result), "inputs": inputs})
     return Placed(number, target, path, record.artifact.size_bytes)
 

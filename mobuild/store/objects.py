@@ -117,15 +117,15 @@ class Objects:
         something: in two renames).
 
         Raises:
-            StoreError: the destination cannot be written.
+            StoreError: the object is not whole.
+            OSError: the destination cannot be written.
         """
         if not self.holds(digest):
             raise StoreError(f"cache object {digest}: is missing or damaged", "run again: it is built anew")
-        with explained(destination):
-            destination.parent.mkdir(parents=True, exist_ok=True)
-            content = self._content(digest)
-            if not copies.is_copy(content, destination, self._files):
-                copies.replace(content, destination)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        content = self._content(digest)
+        if not copies.is_copy(content, destination, self._files):
+            copies.replace(content, destination)
 
     def is_copy(self, digest: Digest, destination: Path) -> bool:
         """Whether `destination` has the content of the object."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,26 @@ def test_a_target_that_cannot_be_placed_is_an_error_of_the_python_api(tmp_path: 
     )
 
     assert done.out.startswith(f"'{project.root}/build/small/cpu': cannot be written: ")
+
+
+def test_a_read_only_folder_says_what_to_do_about_it(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, GOOD)
+    folder = project.root / "build"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)], capture_output=True).returncode:
+        pytest.skip("mounting a tmpfs is not permitted here")
+
+    done = project.mobuild("target=good", check=False)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    again = project.mobuild("target=good")
+
+    assert done.status == 1
+    assert done.errors == (
+        f"'{folder}/small/cpu': cannot be written: Read-only file system\n"
+        f"  make writable, or put a link to a folder that is in place of, {folder}; what was built is in the cache, "
+        "and the next run only copies it",
+    )
+    assert "1 fresh in " in again.err
 
 
 BLOCKED: dict[str, Callable[[Path], object]] = {

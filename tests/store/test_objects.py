@@ -294,14 +294,6 @@ def test_copying_a_lost_object_says_so(store: Store, tmp_path: Path) -> None:
     assert str(caught.value) == (f"cache object {digest}: is missing or damaged\n  run again: it is built anew")
 
 
-def test_copying_below_a_file_names_the_place(store: Store, tmp_path: Path) -> None:
-    artifact = store.objects.publish(staged_file(store, b"content"))
-    (tmp_path / "build").write_bytes(b"in the way")
-
-    with pytest.raises(StoreError, match=f"'{tmp_path}/build/copy': cannot be written: "):
-        store.objects.materialise(artifact.digest, tmp_path / "build" / "copy")
-
-
 def test_full_disk_names_the_place_and_leaves_nothing(small_disk: Path, tmp_path: Path) -> None:
     store = Store.open(small_disk / "cache")
     kept = store.objects.publish(staged_file(store, b"kept"))
