@@ -63,13 +63,19 @@ def files_below(folder: Path) -> Iterator[Path]:
     """
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.is_symlink():
-            raise StoreError(f"folder '{folder}': {entry.name!r} is a symbolic link, which cannot be kept")
+            raise StoreError(
+                f"folder '{folder}': {entry.name!r} is a symbolic link, which cannot be kept",
+                "write what it leads to in its place (`cp -L` copies so), or leave it out",
+            )
         if entry.is_dir():
             yield from files_below(Path(entry.path))
         elif entry.is_file():
             yield Path(entry.path)
         else:
-            raise StoreError(f"folder '{folder}': {entry.name!r} is neither a file nor a folder")
+            raise StoreError(
+                f"folder '{folder}': {entry.name!r} is neither a file nor a folder, and cannot be kept",
+                "remove sockets, pipes and devices before the node ends",
+            )
 
 
 def _is_copied(source: Path, member: Member, destination: Path, files: StatCache) -> bool:

@@ -135,7 +135,7 @@ def test_folder_with_a_symbolic_link_is_refused(store: Store) -> None:
     with pytest.raises(StoreError) as caught:
         store.objects.publish(folder)
 
-    assert str(caught.value) == f"folder '{folder}': 'link' is a symbolic link, which cannot be kept"
+    assert caught.value.message == f"folder '{folder}': 'link' is a symbolic link, which cannot be kept"
 
 
 def test_file_that_pretends_to_be_a_folder_is_refused(store: Store) -> None:
