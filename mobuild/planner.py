@@ -37,8 +37,9 @@ class Planner:
     def plan(self, jobs: Sequence[Job]) -> Plan:
         """The steps of `jobs` as things stand now; a job's own errors block its steps and no others."""
         self.jobs = tuple(jobs)
-        builds = dict.fromkeys(str(job.settings.build) for job in jobs)
-        self.ignored = (str(self.store.root), str(self.store.local), *builds)
+        own = (self.store.root, self.store.local, *(job.settings.build for job in jobs))
+        # Programs that follow links (`find -L`) list the folders where they lie.
+        self.ignored = tuple(dict.fromkeys(str(place) for path in own for place in (path, path.resolve())))
         drafts, users, of = self._drafts()
         steps: dict[str, Step] = {}
         for identity, draft in drafts.items():

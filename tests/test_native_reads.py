@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,58 @@ def compile_number(project: Project, number: int) -> None:
     project.write("native/number.c", f"int number(void) {{ return {number}; }}\n")
     command = ["cc", "-shared", "-fPIC", "-o", "native/number.so", "native/number.c"]
     subprocess.run(command, cwd=project.root, check=True)
+
+
+LISTS = """\
+  all: {kind: command, cmd: "find -L . -name '*.c' -fprint {out}", out: .txt}
+  one: {kind: command, cmd: "find src -name '*.c' -fprint {out}", out: .txt}
+  made: {kind: command, cmd: "make -s OUT={out}", out: .txt}
+"""
+SOURCES = {"Makefile": "all:\n\tcat src/a.c > $(OUT)\n", "src/a.c": "int a;\n", "README": "a project\n"}
+NOT_LISTED: dict[str, Callable[[Path], object]] = {
+    "another content": lambda root: (root / "README").write_text("another content\n"),
+    "no build/": lambda root: shutil.rmtree((root / "build").resolve() / "small"),
+    "a commit": lambda root: _git(root, "commit", "--allow-empty", "-m", "second"),
+}
+
+
+@pytest.fixture
+def lister(tmp_path: Path) -> Project:
+    """A repository whose build/ and cache/ are links to elsewhere, with commands that look through it."""
+    if not shutil.which("make") or not shutil.which("git"):
+        pytest.skip("make and git are needed")
+    project = recipe_project(tmp_path, LISTS, SOURCES)
+    for name in ("build", "cache"):
+        (tmp_path / "elsewhere" / name).mkdir(parents=True)
+        (project.root / name).symlink_to(tmp_path / "elsewhere" / name)
+    _git(project.root, "init")
+    _git(project.root, "add", ".")
+    _git(project.root, "commit", "-m", "first")
+    return Project(project.root, project.root / "cache")
+
+
+def _git(root: Path, *words: str) -> None:
+    who = ("-c", "user.name=n", "-c", "user.email=e")
+    subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("change", NOT_LISTED)
+def test_commands_that_look_through_the_project_see_nothing_of_what_mobuild_makes(lister: Project, change: str) -> None:
+    lister.mobuild("target=[all,one,made]")
+    assert lister.built("target=[all,one,made]", recipe="small") == set()
+
+    NOT_LISTED[change](lister.root)
+
+    assert lister.built("target=[all,one,made]", recipe="small") == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "ran"), [("src/b.c", {"all", "one"}), ("b.c", {"all", "made"}), ("doc/b.c", {"all", "made"})]
+)
+def test_a_new_name_in_a_folder_that_a_command_lists_is_a_change(lister: Project, name: str, ran: set[str]) -> None:
+    lister.mobuild("target=[all,one,made]")
+
+    lister.write(name, "int b;\n")
+
+    assert lister.built("target=[all,one,made]", recipe="small") == ran
+    assert name in (lister.root / "build/small/cpu/all.txt").read_text()

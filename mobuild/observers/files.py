@@ -27,6 +27,7 @@ ABSENT = "-"
 PRESENT = "present"
 _EVENTS = ("open", "os.listdir", "os.scandir")
 _SYSTEM = ("/proc", "/sys", "/dev")
+_NAMED_BY_CONTENT = "/.git/objects/"  # whoever finds something there by what else was read finds the same again
 _BY_DESCRIPTOR = ("_rmtree", "_fwalk")  # of shutil and os: they open names below a folder that no event tells
 _CHUNK = 1 << 20
 
@@ -122,6 +123,8 @@ class Files:
 
     def _is_of_interest(self, path: str) -> bool:
         if path.endswith(".pyc") or is_below(path, PACKAGE) or is_stdlib(path) or is_installed(path):
+            return False
+        if _NAMED_BY_CONTENT in f"{path}/":
             return False
         return not any(is_below(path, folder) for folder in _SYSTEM + self.ignored + self._own)
 
