@@ -17,12 +17,13 @@ from mobuild.errors import ConfigError, NodeFailed
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import Change, sha256_file
 from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, value_digest
-from mobuild.observers.files import PRESENT, folder_digest
+from mobuild.observers.files import folder_digest
 from mobuild.observers.native import CHANGING
+from mobuild.observers.presence import is_there, link_digest
 from mobuild.store import Condition, StatCache
 from mobuild.toolchain import Environment
 
-_DECLARABLE = ("file", "folder", "presence", "environment")
+_DECLARABLE = ("file", "folder", "presence", "link", "environment")
 _SHOWN = 6  # of the inputs that a warning names
 
 
@@ -31,6 +32,7 @@ def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tupl
     found = [Condition("file", _name(path, root), value) for path, value in observed.files.items()]
     found += [Condition("folder", _name(path, root), value) for path, value in observed.folders.items()]
     found += [Condition("presence", _name(path, root), value) for path, value in observed.presence.items()]
+    found += [Condition("link", _name(path, root), value) for path, value in observed.links.items()]
     found += [Condition("environment", name, value) for name, value in observed.environment.items()]
     found += [Condition("module", _name(path, root), _module(path, observed)) for path in observed.modules.values()]
     found += [
@@ -76,9 +78,11 @@ def _current(one: Condition, root: Path, files: StatCache, environment: Environm
     if one.kind == "distribution":
         return environment.distributions.get(one.name, ABSENT)
     path = root / one.name
-    if one.kind == "presence":
-        return PRESENT if path.exists() else ABSENT
     try:
+        if one.kind == "presence":
+            return is_there(path)
+        if one.kind == "link":
+            return link_digest(path)
         if one.kind == "folder":
             return folder_digest(str(path), ignored)
         if not path.is_file():

@@ -80,7 +80,7 @@ class Net(torch.nn.Module):
         values = [plug(), by_path(), executed(), resource(), optional(), SCALE, outside.VALUE, table["value"]]
         values += [len(os.listdir(HERE / "lists")), float(os.environ.get("OFFSET") or 0)]
         values += [float((HERE / "absent.txt").exists() and (HERE / "absent.txt").read_text() or 0)]
-        values += [(HERE / "flag").exists(), (HERE / "lists").is_dir()]
+        values += [(HERE / "flag").exists(), (HERE / "lists").is_dir(), len((HERE / "current").resolve().name)]
         self.register_buffer("values", torch.tensor(values))
 
     def forward(self, x):
@@ -171,6 +171,13 @@ ROWS = {
     "a link that leads elsewhere": Row(
         lambda project: _link(project, "large.json"), ["file recipes/table.json: # → #"]
     ),
+    "a link that is followed for its name": Row(
+        lambda project: (
+            (project.root / "recipes/current").unlink(),
+            (project.root / "recipes/current").symlink_to("package"),
+        )[-1],
+        ["link recipes/current: # → #"],
+    ),
     "the file behind a link": Row(
         lambda project: project.write("recipes/small.json", '{"value": 14.0}'), ["file recipes/table.json: # → #"]
     ),
@@ -202,6 +209,7 @@ ROWS = {
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = recipe_project(tmp_path_factory.mktemp("hidden"), NODES, FILES)
     _link(project, "small.json")
+    (project.root / "recipes/current").symlink_to("lists")
     project.mobuild("target=onnx", env=_path(project))
     return project
 

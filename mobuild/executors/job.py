@@ -55,6 +55,7 @@ class Observed:
     files: Mapping[str, str] = field(default_factory=dict)  # path → SHA-256
     folders: Mapping[str, str] = field(default_factory=dict)  # path → SHA-256 of the sorted names
     presence: Mapping[str, str] = field(default_factory=dict)  # path that was only looked for → `present`
+    links: Mapping[str, str] = field(default_factory=dict)  # path → SHA-256 of where it leads; `present` when no link
     environment: Mapping[str, str] = field(default_factory=dict)  # name → SHA-256 of the value
     modules: Mapping[str, str] = field(default_factory=dict)  # first-party, loaded at run time → path
     sources: Mapping[str, str] = field(default_factory=dict)  # path of such a module → SHA-256 as run

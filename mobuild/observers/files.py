@@ -20,15 +20,14 @@ import threading
 import time
 from typing import AbstractSet, Any, Sequence
 
-from mobuild.firstparty import PACKAGE, is_below, is_first_party, is_installed, is_stdlib
+from mobuild.firstparty import PACKAGE, is_below, is_installed, is_stdlib
 from mobuild.observers import presence
+from mobuild.observers.presence import ABSENT, LINK, THERE
+from mobuild.observers.readers import nearest_reader
 
-ABSENT = "-"
-PRESENT = "present"
 _EVENTS = ("open", "os.listdir", "os.scandir")
 _SYSTEM = ("/proc", "/sys", "/dev")
 _NAMED_BY_CONTENT = "/.git/objects/"  # whoever finds something there by what else was read finds the same again
-_BY_DESCRIPTOR = ("_rmtree", "_fwalk")  # of shutil and os: they open names below a folder that no event tells
 _CHUNK = 1 << 20
 
 _active: Files | None = None
@@ -45,6 +44,7 @@ class Files:
         self.files: dict[str, str] = {}
         self.folders: dict[str, str] = {}
         self.presence: dict[str, str] = {}  # of what was only looked for, in the project
+        self.links: dict[str, str] = {}  # where they lead, in the project
         self.failure = ""
         self.seen: set[str] = set()  # what any code of this process opened or listed through Python
         self.since = time.time()
@@ -61,7 +61,7 @@ class Files:
         if not _hooked:  # a hook cannot be removed, so there is one for the life of the process
             sys.addaudithook(_hook)
             _hooked = True
-        presence.watch(lambda path, found: self.event(PRESENT if found else ABSENT, (path,)))
+        presence.watch(lambda question, path: self.event(question, (path,)))
 
     def stop(self) -> None:
         global _active
@@ -73,6 +73,7 @@ class Files:
         """Leave out what the node's processes had `written` before it was read."""
         self.files = {path: digest for path, digest in self.files.items() if path not in written}
         self.presence = {path: answer for path, answer in self.presence.items() if path not in written}
+        self.links = {path: answer for path, answer in self.links.items() if path not in written}
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
         if getattr(self._inside, "now", False):
@@ -88,23 +89,26 @@ class Files:
 
     def _note(self, name: str, arguments: tuple[Any, ...]) -> None:
         path = _absolute(arguments[0] if arguments[0] is not None else ".")
-        if not path or path in self.files or path in self.folders or not self._is_of_interest(path):
+        if not path or not self._is_of_interest(path):
             return
-        if name in (PRESENT, ABSENT):
+        if name in (THERE, LINK):
             self._look(name, path)
+            return
+        if path in self.files or path in self.folders:
             return
         self.seen.add(path)
         if name == "open" and _writes(path, arguments[2]):
             self._written.add(path)
-        elif path not in self._written and path not in self._known and self._is_users(path):
+        elif path not in self._written and path not in self._known and self._is_users(name, path):
             self._record(name, path)
 
-    def _look(self, answer: str, path: str) -> None:
-        """Note the first answer to whether something is there; what is read as well counts by its content."""
-        if path in self._written or path in self._known or not any(is_below(path, root) for root in self.roots):
+    def _look(self, question: str, path: str) -> None:
+        """Note the first answer to whether something is there, or where it leads."""
+        found = self.presence if question == THERE else self.links
+        if path in found or path in self.roots or not self.is_in_project(path):
             return
-        if self._is_users(path):
-            self.presence.setdefault(path, answer)
+        if path not in self._written and path not in self._known and self._is_users(question, path):
+            found[path] = presence.is_there(path) if question == THERE else presence.link_digest(path)
 
     def _record(self, name: str, path: str) -> None:
         if name != "open":
@@ -128,9 +132,14 @@ class Files:
             return False
         return not any(is_below(path, folder) for folder in _SYSTEM + self.ignored + self._own)
 
-    def _is_users(self, path: str) -> bool:
-        reader = _nearest_reader()
-        return reader == "user" or (not reader and self.is_in_project(path))
+    def _is_users(self, name: str, path: str) -> bool:
+        """Whether an event is the user's doing. Below the project also what has no reader: a thread of a library.
+
+        Libraries look around for themselves where no code of the user's called them; what they read counts still.
+        """
+        reader = nearest_reader(name)
+        is_nobodys = not reader or (reader == "library" and name not in (THERE, LINK))
+        return reader == "user" or (is_nobodys and self.is_in_project(path))
 
     def is_scratch(self, path: str) -> bool:
         """Whether the run itself made `path`, in the folder for temporary files: a child process wrote
@@ -187,19 +196,3 @@ def _writes(path: str, flags: int) -> bool:
     if flags & (os.O_TRUNC | os.O_WRONLY):
         return True
     return bool(flags & (os.O_RDWR | os.O_CREAT)) and not os.path.exists(path)
-
-
-def _nearest_reader() -> str:
-    """`user`, `import` or `descriptor`, whichever frame is nearest; empty when none is on the stack."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith("<frozen importlib"):
-            if frame.f_code.co_name != "get_data":  # pkgutil.get_data reads data, not code
-                return "import"
-        elif is_first_party(file):
-            return "user"
-        elif frame.f_code.co_name.startswith(_BY_DESCRIPTOR) and is_stdlib(file):
-            return "descriptor"
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""

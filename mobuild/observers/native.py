@@ -18,7 +18,8 @@ from importlib.util import source_from_cache
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from mobuild.firstparty import is_below
-from mobuild.observers.files import ABSENT, Files, file_digest, folder_digest
+from mobuild.observers.files import Files, file_digest, folder_digest
+from mobuild.observers.presence import ABSENT
 
 READS = "MOBUILD_READS"  # the variable that names the file of the records
 PRELOAD = "LD_PRELOAD"

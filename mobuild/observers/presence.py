@@ -1,44 +1,89 @@
-"""Which files the user's code asked for without reading them: `exists()` decides, too.
+"""What the user's code asked about files without reading them: whether one is there, and where a link leads.
 
-No audit event tells of `stat`, so `os.stat` itself is watched; `os.path` and `pathlib` go through it. Only whether
-the file is there is noted: size and times of a file that is only looked at are not.
+No audit event tells of `stat`, `access` and `readlink`, so these functions of `os` are watched; `os.path` and `pathlib`
+go through them. Size and times of a file that is only looked at are not noted.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
+import sys
 from typing import Any, Callable
 
-_plain_stat = os.stat
-_SETS = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks)  # what shutil asks before it trusts os.stat
+ABSENT = "-"
+PRESENT = "present"
+THERE, LINK = "presence", "link"  # the questions: is it there, and where does it lead
+
+_NAMES = ("stat", "lstat", "access", "readlink")
+_plain = {name: getattr(os, name) for name in _NAMES}
+_SETS = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)  # shutil asks them
+# What looks at every part of a path to follow the links among them, and at its end for loops: only links matter.
+_FOLLOWING = frozenset((("lstat", "realpath"), ("lstat", "_joinrealpath"), ("stat", "resolve")))
+
+Note = Callable[[str, Any], None]
 
 
-def watch(note: Callable[[Any, bool], None]) -> None:
-    """Call `note(path, found)` for each `os.stat` of a path, until `unwatch`."""
-
-    @functools.wraps(_plain_stat)
-    def stat(path: Any, **options: Any) -> os.stat_result:
-        found = False
-        try:
-            result = _plain_stat(path, **options)
-            found = True
-            return result
-        except (FileNotFoundError, NotADirectoryError):
-            raise
-        except OSError:
-            found = True  # something is there
-            raise
-        finally:
-            if options.get("dir_fd") is None and not isinstance(path, int):
-                note(path, found)
-
-    for each in _SETS:
-        if _plain_stat in each:
-            each.add(stat)
-    os.stat = stat
+def watch(note: Note) -> None:
+    """Call `note(question, path)` for each path that is asked about, until `unwatch`."""
+    for name, plain in _plain.items():
+        watched = _watched(name, plain, note)
+        for each in _SETS:
+            if plain in each:
+                each.add(watched)
+        setattr(os, name, watched)
 
 
 def unwatch() -> None:
-    """Give `os.stat` back."""
-    os.stat = _plain_stat
+    """Give the functions of `os` back."""
+    for name, plain in _plain.items():
+        setattr(os, name, plain)
+
+
+def is_there(path: Any) -> str:
+    """Whether something is at `path`, be it forbidden to look at."""
+    try:
+        _plain["stat"](path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ABSENT
+    except OSError:
+        return PRESENT
+    return PRESENT
+
+
+def link_digest(path: Any) -> str:
+    """SHA-256 of where the link at `path` leads; what is no link is only there or not."""
+    try:
+        return hashlib.sha256(os.fsencode(_plain["readlink"](path))).hexdigest()
+    except OSError:
+        pass
+    try:
+        _plain["lstat"](path)
+        return PRESENT
+    except OSError:
+        return ABSENT
+
+
+def _watched(name: str, plain: Callable[..., Any], note: Note) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def call(path: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            return plain(path, *arguments, **options)
+        finally:
+            asker = _asker(sys._getframe(1))
+            if options.get("dir_fd") is None and not isinstance(path, int) and (name, asker) not in _FOLLOWING:
+                note(_question(name, asker, options.get("follow_symlinks", True)), path)
+
+    return call
+
+
+def _asker(frame: Any) -> str:
+    """The function that asks; the one behind it for `Path.stat`."""
+    name = frame.f_code.co_name
+    return str(frame.f_back.f_code.co_name if name == "stat" and frame.f_back else name)
+
+
+def _question(name: str, asker: str, follows: bool) -> str:
+    is_of_link = name in ("lstat", "readlink") or not follows
+    return LINK if is_of_link and asker != "lexists" else THERE

@@ -9,6 +9,7 @@ from mobuild.observers import modules
 from mobuild.observers.environment import Variables
 from mobuild.observers.files import Files
 from mobuild.observers.native import READS, Reads
+from mobuild.observers.presence import ABSENT, PRESENT
 
 
 class Watch:
@@ -40,7 +41,8 @@ class Watch:
         observed = {
             "files": {**self._reads.files, **self._files.files},
             "folders": {**self._reads.folders, **self._files.folders},
-            "presence": self._presence(loaded),
+            "presence": self._unread(self._files.presence, loaded),
+            "links": {**self._unread(self._files.links, loaded), **self._leading()},
             "environment": self._variables.read,
             "modules": {**{path: path for path in self._reads.modules}, **loaded},
             "sources": {**self._reads.modules, **modules.sources(loaded)},
@@ -48,8 +50,8 @@ class Watch:
         }
         return {"observed": observed, "observed_by": self._on()}
 
-    def _presence(self, loaded: Mapping[str, str]) -> dict[str, str]:
-        """What was only looked for: neither read, listed nor loaded."""
+    def _unread(self, found: Mapping[str, str], loaded: Mapping[str, str]) -> dict[str, str]:
+        """Of what was asked about, that which was neither read, listed nor loaded: those count by their content."""
         reads = self._reads
         others = {
             *self._files.files,
@@ -59,7 +61,11 @@ class Watch:
             *reads.modules,
             *loaded.values(),
         }
-        return {path: answer for path, answer in self._files.presence.items() if path not in others}
+        return {path: answer for path, answer in found.items() if path not in others}
+
+    def _leading(self) -> dict[str, str]:
+        """The links among what was asked about; where they lead says more than their content."""
+        return {path: answer for path, answer in self._files.links.items() if answer not in (ABSENT, PRESENT)}
 
     def warnings(self) -> list[str]:
         """A sentence for each observer that failed: what it should have seen may change unnoticed."""

@@ -17,7 +17,7 @@ from mobuild.fingerprint import Digest, Fingerprint, Key, canonical, digest_byte
 from mobuild.store.objects import Artifact
 
 _SCHEMA = 2
-KINDS = ("file", "folder", "presence", "environment", "module", "distribution")
+KINDS = ("file", "folder", "presence", "link", "environment", "module", "distribution")
 
 
 class Unreadable(Exception):

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 import toys
 
 from mobuild.observers.environment import names_digest, value_digest
@@ -257,7 +258,7 @@ def test_failure_of_an_observer_does_not_break_the_node(project, call):
     outcome = call(
         "import mobuild.observers.files as files\n"
         "def broken(*_): raise RuntimeError('observer')\n"
-        "files._nearest_reader = broken\n"
+        "files.nearest_reader = broken\n"
         "def main(): return open('recipes/toys.py').name and open('recipes/user.py').read()[:6]\n"
     )
 
@@ -284,3 +285,83 @@ def test_user_sees_project_and_folder_first_on_the_path(project, call):
 
     assert outcome.measurements["answer"] == [str(project.recipes), str(project.root), str(project.root)]
     assert Path(sys.executable).exists()
+
+
+LIBRARY = """
+import os
+
+
+def look(path):
+    return os.path.exists(path)
+
+
+def look_aside(path):
+    import threading
+
+    thread = threading.Thread(target=look, args=(path,))
+    thread.start()
+    thread.join()
+"""
+
+
+def test_what_a_library_looks_for_counts_where_the_users_code_called_it(project, call, tmp_path):
+    (tmp_path / "venv/site-packages").mkdir(parents=True)
+    (tmp_path / "venv/site-packages/library.py").write_text(LIBRARY)
+    sys_path = f"import sys; sys.path.append({str(tmp_path / 'venv/site-packages')!r})\nimport library\n"
+    called = f"{sys_path}def main(): return library.look('data/here')"
+    aside = f"{sys_path}import threading\ndef main():\n    {{}}.start()\n".format(
+        "threading.Thread(target=library.look_aside, args=('data/here',))"
+    )
+
+    assert call(called).observed.presence == {str(project.root / "data/here"): "-"}
+    assert call(aside).observed.presence == {}
+
+
+def test_looking_for_a_distribution_is_no_look_at_the_project(project, call):
+    outcome = call(
+        "from importlib import metadata\n"
+        "from pathlib import Path\n"
+        "def main(): return [len(metadata.entry_points()), metadata.version('numpy'), Path('.').is_dir()]"
+    )
+
+    assert outcome.observed.presence == {}
+    assert outcome.observed.folders == {}
+
+
+ASKS = {
+    "os.access": ("__import__('os').access('there', 0)", {"presence": "there"}),
+    "os.path.lexists": ("__import__('os').path.lexists('there')", {"presence": "there"}),
+    "os.readlink": ("__import__('os').readlink('current')", {"links": "current"}),
+    "Path.readlink": ("str(Path('current').readlink())", {"links": "current"}),
+    "Path.is_symlink": ("Path('current').is_symlink()", {"links": "current"}),
+    "Path.is_symlink of a file": ("Path('there').is_symlink()", {"links": "there"}),
+    "Path.resolve": ("Path('current').resolve().name", {"links": "current"}),
+    "Path.resolve of a file": ("Path('there').resolve().name", {}),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_what_is_asked_about_files_and_links_is_seen(project, call, ask):
+    (project.root / "v1").mkdir()
+    (project.root / "there").write_text("")
+    (project.root / "current").symlink_to("v1")
+    code, wanted = ASKS[ask]
+
+    observed = call(f"from pathlib import Path\ndef main(): return {code}").observed
+
+    answers = {"there": "present", "current": sha256("v1")}
+    expected = {kind: {str(project.root / name): answers[name]} for kind, name in wanted.items()}
+    assert {"presence": observed.presence, "links": observed.links} == {"presence": {}, "links": {}, **expected}
+    assert (observed.files, observed.folders) == ({}, {})
+
+
+def test_a_link_that_is_followed_to_a_name_is_an_input_beside_the_content(project, call):
+    (project.root / "v1").write_text("1")
+    (project.root / "current").symlink_to("v1")
+
+    observed = call(
+        "from pathlib import Path\ndef main(): return Path('current').resolve().name + open('current').read()"
+    ).observed
+
+    assert observed.links == {str(project.root / "current"): sha256("v1")}
+    assert observed.files == {str(project.root / "current"): sha256("1")}

@@ -1,0 +1,36 @@
+"""Who reads: the user's code, the machinery around it, or a library for itself, told by the frames on the stack."""
+
+# ruff: noqa: PTH118
+# (paths stay text: there are thousands of them)
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mobuild.firstparty import is_first_party, is_installed, is_stdlib
+
+_METADATA = os.path.join("importlib", "metadata", "__init__.py")  # looks for distributions along the search path
+_BY_DESCRIPTOR = ("_rmtree", "_fwalk")  # of shutil and os: they open names below a folder that no event tells
+
+
+def nearest_reader(event: str) -> str:
+    """`user`, `import` or `descriptor`, whichever frame is nearest; without one `library` when a package is on the
+    stack, else empty."""
+    frame = sys._getframe(1)
+    found = ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            if frame.f_code.co_name != "get_data":  # pkgutil.get_data reads data, not code
+                return "import"
+        elif is_first_party(file):
+            return "user"
+        elif frame.f_code.co_name.startswith(_BY_DESCRIPTOR) and is_stdlib(file):
+            return "descriptor"
+        elif event != "open" and file.endswith(_METADATA):
+            return "import"
+        elif is_installed(file):
+            found = "library"
+        frame = frame.f_back  # type: ignore[assignment]
+    return found
