@@ -141,7 +141,8 @@ def _remembered(kept: Path, python: Path) -> dict[str, object] | None:
 
 
 def _keep(kept: Path, document: Mapping[str, object]) -> None:
-    kept.parent.mkdir(parents=True, exist_ok=True)
+    if not kept.parent.is_dir():  # who only looks leaves no cache behind
+        return
     partial = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
     partial.write_text(json.dumps(document))
     partial.replace(kept)

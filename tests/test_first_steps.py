@@ -68,3 +68,37 @@ def test_init_writes_recipes_where_the_ignored_files_cannot_be_written(empty: Pr
 
     assert f"note: {empty.root}/.gitignore: cannot be written: Is a directory" in done.err
     assert (empty.root / "recipes/one.yaml").is_file()
+
+
+LOOKING = [
+    ["plan"],
+    ["plan", "toolchain.python=/usr/bin/env"],
+    ["why"],
+    ["why", "latest", "latest"],
+    ["check"],
+    ["graph"],
+    ["list"],
+    ["path", "onnx"],
+    ["log", "onnx"],
+    ["shell", "onnx"],
+    ["command", "engine"],
+    ["inspect", "recipes/mine.py"],
+    ["verify"],
+    ["verify", "target=onnx"],
+    ["pin"],
+    ["doctor"],
+    ["lock"],
+    ["clean"],
+    ["--cfg", "job"],
+]
+
+
+@pytest.mark.parametrize("words", LOOKING, ids=" ".join)
+def test_who_only_looks_finds_the_folder_as_it_was(empty: Project, words: list[str]) -> None:
+    empty.mobuild("init", "mine")
+    here = Project(empty.root, empty.root / "cache")
+    before = sorted(empty.root.rglob("*"))
+
+    here.mobuild(*words, check=False)
+
+    assert sorted(path for path in empty.root.rglob("*") if path.name != "__pycache__") == before

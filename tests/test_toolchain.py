@@ -103,11 +103,11 @@ def test_answer_is_remembered_until_a_package_folder_changes(tmp_path, site):
     answer = f'{{"version": "3.11.0", "paths": ["{site}"]}}'
     python = fake_python(site.parents[2] / "bin", f"echo x >> {calls}\necho '{answer}'")
 
-    toolchain.probe(python, tmp_path / "cache")
-    toolchain.probe(python, tmp_path / "cache")
+    toolchain.probe(python, tmp_path)
+    toolchain.probe(python, tmp_path)
     once = calls.read_text()
     (site / "torch-2.6.0.dist-info").mkdir()
-    found = toolchain.probe(python, tmp_path / "cache")
+    found = toolchain.probe(python, tmp_path)
 
     assert once == "x\n"
     assert calls.read_text() == "x\nx\n"

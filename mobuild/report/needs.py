@@ -71,7 +71,7 @@ def sentence(found: Needs) -> str:
 def shortages(found: Needs, cache: Path) -> list[str]:
     """What there is too little of here."""
     told = []
-    free = shutil.disk_usage(cache).free
+    free = shutil.disk_usage(next(path for path in (cache, *cache.parents) if path.exists())).free
     if found.disk_bytes > free:
         told.append(f"about {about(found.disk_bytes)} of disk are needed, {about(free)} are free in cache '{cache}'")
     usable = _usable_bytes()

@@ -59,15 +59,15 @@ class Store:
     """Sentences about healed damage, to be shown once."""
 
     @staticmethod
-    def open(root: Path) -> Store:
-        """The store at `root`, made when it is new.
+    def open(root: Path, make: bool = True) -> Store:
+        """The store at `root`, made when it is new; without `make` a new one is empty and cannot be written.
 
         Raises:
             StoreError: it cannot be made, or a newer mobuild wrote it.
         """
         root = root.absolute()
         local = root / "local" / _machine()
-        writable = _lay_out(root, local)
+        writable = (make or (root / "format").exists()) and _lay_out(root, local)
         warnings: list[str] = []
         files = StatCache(local / "files.sqlite" if writable else None)
         return Store(

@@ -20,7 +20,7 @@ def between(asked: Sequence[Settings], old: str, new: str) -> int:
         StoreError: a run is not known, or what its nodes were made of is not in the cache any more.
     """
     settings = asked[0]
-    store = Store.open(settings.cache)
+    store = Store.open(settings.cache, make=False)
     before, after = (_by_place(store.runs.get(name, settings.project)) for name in (old, new))
     rows = {place: _changes(store, before.get(place), after.get(place)) for place in [*after, *before]}
     told = {place: changes for place, changes in rows.items() if changes}

@@ -25,7 +25,7 @@ def inspect(settings: Sequence[Settings], name: str) -> int:
         SourceError: nobody knows it, or it is no artifact and cannot be attested.
     """
     chosen = wanted_format("inspect", settings[0], ("text", "json", "in-toto"))
-    store = Store.open(settings[0].cache)
+    store = Store.open(settings[0].cache, make=False)
     subject = find(store, Path(name).expanduser().absolute())
     if not subject.matches and subject.sidecar is None:
         notes = "".join(f"{note}\n" for note in subject.notes)

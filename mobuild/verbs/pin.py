@@ -22,7 +22,7 @@ def pin(jobs: Sequence[Job], name: str) -> int:
         NodeFailed: one of them is not fresh.
         StoreError: another set of artifacts has that name.
     """
-    session = Session.open(jobs)
+    session = Session.open(jobs, make=True)
     store = session.store
     known = store.pins.get(name)
     _check_writable(store)
@@ -46,7 +46,7 @@ def list_pins(settings: Sequence[Settings]) -> int:
         StoreError: one cannot be read.
     """
     chosen = wanted_format("pin", settings[0], ("text", "json"))
-    store = Store.open(settings[0].cache)
+    store = Store.open(settings[0].cache, make=False)
     pins = store.pins.all()
     if chosen == "json":
         rows = [{**vars(one), "artifacts": [vars(each) for each in one.artifacts]} for one in pins]

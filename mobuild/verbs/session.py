@@ -26,13 +26,13 @@ class Session:
     planner: Planner
 
     @staticmethod
-    def open(jobs: Sequence[Job]) -> Session:
-        """Open the cache of `jobs`.
+    def open(jobs: Sequence[Job], make: bool = False) -> Session:
+        """Open the cache of `jobs`; `make` is for verbs that write into it, the others leave no new one behind.
 
         Raises:
             StoreError: it cannot be read.
         """
-        store = Store.open(jobs[0].settings.cache)
+        store = Store.open(jobs[0].settings.cache, make)
         keys = Keys(store.local)
         return Session(store, keys, Planner(store, keys))
 

@@ -38,7 +38,7 @@ def verify_all(settings: Sequence[Settings]) -> int:
     wanted_format("verify", settings[0], ("text", "json"))
     if settings[0].upkeep.rebuild:
         raise ConfigError("verify.rebuild: of what?", "name a target: mobuild verify verify.rebuild=true target=engine")
-    store = Store.open(settings[0].cache)
+    store = Store.open(settings[0].cache, make=False)
     found = Verification(store)
     with _undisturbed(store):
         damages = _told(store, found.everything(), settings[0])
@@ -51,7 +51,7 @@ def verify(jobs: Sequence[Job]) -> int:
     """Read what the targets need and, with `verify.rebuild`, build it again; 1 when damage or a failure was found."""
     settings = jobs[0].settings
     wanted_format("verify", settings, ("text", "json"))
-    session = Session.open(jobs)
+    session = Session.open(jobs, make=settings.upkeep.rebuild)
     store = session.store
     found, last = Verification(store), _last_keys(jobs, store)
     with _undisturbed(store):
