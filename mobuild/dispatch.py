@@ -49,14 +49,14 @@ def _without_jobs(verb: str, bare: tuple[str, ...], words: Words, project: Proje
     if words.overrides and verb != "list":
         raise ConfigError(f"{verb}: what is {words.overrides[0]!r}?", f"mobuild {verb} takes no overrides")
     if verb == "init":
-        from mobuild.config.catalogue import INTERNAL
+        from mobuild.config.catalogue import shipped_recipes
         from mobuild.verbs.init import init
 
         if len(bare) != 1:
             raise ConfigError(
                 "init: expected one name", "mobuild init NAME writes recipes/NAME.yaml and recipes/NAME.py"
             )
-        return init(project.root, bare[0], INTERNAL)
+        return init(project.root, bare[0], shipped_recipes())
     if bare:
         raise ConfigError(f"{verb}: what is {bare[0]!r}?", f"mobuild {verb} takes no words")
     if verb == "clean":

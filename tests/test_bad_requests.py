@@ -227,10 +227,11 @@ def test_init_takes_no_name_that_would_hide_a_module(toy: Project, name: str) ->
     )
 
 
-def test_init_takes_no_name_that_other_recipes_build_on(toy: Project) -> None:
-    done = toy.mobuild("init", "standard", check=False)
+@pytest.mark.parametrize("name", ["standard", "crepe_tiny"])
+def test_init_takes_no_name_of_a_shipped_recipe(toy: Project, name: str) -> None:
+    done = toy.mobuild("init", name, check=False)
 
-    assert done.errors == ("init: 'standard' is a recipe that mobuild ships\n  choose another name",)
+    assert done.errors == (f"init: {name!r} is a recipe that mobuild ships\n  choose another name",)
 
 
 def test_overrides_of_a_verb_that_takes_none_are_refused(toy: Project) -> None:

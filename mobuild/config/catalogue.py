@@ -22,6 +22,11 @@ def catalogue(project: Project) -> Mapping[str, Sequence[str]]:
     return found
 
 
+def shipped_recipes() -> Sequence[str]:
+    """The recipes that mobuild ships, those that others build on among them."""
+    return _names([shipped("recipes")], "*.yaml")
+
+
 def _names(folders: Sequence[Path], pattern: str) -> list[str]:
     """What files are chosen by: their paths below their folder, without the suffix (`a100_40/1g.5gb`)."""
     files = ((path, folder) for folder in folders if folder.is_dir() for path in folder.glob(pattern))

@@ -58,7 +58,7 @@ def load() -> torch.nn.Module:
 def init(root: Path, name: str, taken: Collection[str] = ()) -> int:
     """Write recipes/NAME.yaml and recipes/NAME.py, and let git ignore what mobuild makes.
 
-    `taken` are names of recipes that others build on.
+    `taken` are names that mean a recipe already, which one of the project's would hide.
 
     Raises:
         ConfigError: the name is no Python name or taken, or a file is there already.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mobuild.errors import StoreError
-from tests.faults.damages import DAMAGES, PICKLE, flip
+from tests.faults.damages import DAMAGES, PICKLE, flip, remove
 from tests.faults.steps import NODES, Steps, assert_whole, object_files, record_files, run_states, steps_project
 from tests.projects import recipe_project
 
@@ -190,3 +190,23 @@ def test_junk_below_build_is_replaced(built: Steps, junk: str) -> None:
     assert (ran, built.artifacts()) == (set(), wanted)
     assert json.loads((built.build_folder / "last.json").read_text())["node"] == "last"
     assert run_states(built)["last"] == "fresh"
+
+
+@pytest.mark.parametrize("damage", [each for each in DAMAGES if each is not remove], ids=lambda damage: damage.__name__)
+def test_damage_is_told_once_and_by_name(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    project = recipe_project(
+        tmp_path,
+        "  one: {kind: command, cmd: 'cp {in.x} {out}', needs: {x: x}, out: .txt}\n  x: {kind: source, uri: x}\n",
+        {"x": "content"},
+    )
+    project.mobuild("target=one")
+    (record,) = record_files(project.cache)
+    digest = json.loads(record.read_bytes())["artifact"]["digest"]
+    damage(project.cache / "objects" / digest[:2] / digest[2:])
+
+    done = project.mobuild("target=one")
+
+    told = [line for line in done.err.splitlines() if line.startswith("warning: ")]
+    assert len(told) == 1
+    assert told[0].startswith(f"warning: cache object {digest} was damaged (")
+    assert told[0].endswith("; it is built again")
