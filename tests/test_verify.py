@@ -209,3 +209,18 @@ def test_a_rebuild_without_a_target_is_status_2(project: Project) -> None:
 
     assert done.status == 2
     assert done.errors[0].startswith("verify.rebuild: of what?\n  name a target: ")
+
+
+def test_what_a_kept_failure_needs_is_no_stray(tmp_path: Path) -> None:
+    nodes = """\
+  one: {kind: command, cmd: "sh -c 'echo one | tee $0' {out}", out: .txt}
+  two: {kind: command, cmd: "false {in.x} {out}", needs: {x: one}, out: .txt}
+"""
+    project = recipe_project(tmp_path, nodes)
+    project.mobuild("target=two", check=False)
+    for path in project.cache.glob("records/*/*/*.json"):
+        path.unlink()
+    logged = project.mobuild("gc", "gc.dry_run=true", "format=json").out
+
+    assert verify(project)["stray_objects"] == json.loads(logged)["stray_objects"] == 0
+    assert list(project.cache.glob("objects/*/*"))

@@ -11,13 +11,13 @@ import os
 import platform
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mobuild.errors import StoreError
-from mobuild.fingerprint import Key, digest_bytes
+from mobuild.fingerprint import Digest, Key, digest_bytes
 from mobuild.store import locks
 from mobuild.store.claims import Claims
 from mobuild.store.determinism import Rebuilds
@@ -106,6 +106,15 @@ class Store:
         for record in self.records.find(key):
             if not self.objects.holds(record.artifact.digest):
                 self.records.set_aside(record)
+
+    def machines(self) -> list[Path]:
+        """The parts of all machines that built into this store."""
+        return sorted(path for path in (self.root / "local").glob("*") if path.is_dir())
+
+    def linked(self, rubbish: Collection[Path] = ()) -> set[Digest]:
+        """Objects that are inputs of kept failures of any machine, those in `rubbish` left out."""
+        kept = (Failures(machine / "failed", machine / "staging") for machine in self.machines())
+        return {digest for failures in kept for digest in failures.linked(rubbish)}
 
     @property
     def scratch(self) -> Path:

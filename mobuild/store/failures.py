@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mobuild.fingerprint import canonical, digest_bytes
+from mobuild.fingerprint import Digest, canonical, digest_bytes
 from mobuild.store.refs import folder_of
 
 
@@ -62,6 +62,14 @@ class Failures:
     def kept(self) -> list[Path]:
         """Every folder, and every link to one."""
         return sorted(self._root.glob("*/*"))
+
+    def linked(self, rubbish: Collection[Path] = ()) -> Iterator[Digest]:
+        """The objects that are inputs of what is kept, for `mobuild shell` runs it again; `rubbish` does not count."""
+        for folder in self.kept():
+            if folder in rubbish or folder.is_symlink():
+                continue
+            targets = (path.readlink() for path in folder.glob("in/*") if path.is_symlink())
+            yield from (Digest(target.parent.name + target.name) for target in targets)
 
     def _clear(self, path: Path) -> None:
         if path.is_symlink():

@@ -17,7 +17,6 @@ from pathlib import Path
 from mobuild.fingerprint import Digest
 from mobuild.store import Store
 from mobuild.store.claims import Running, running
-from mobuild.store.failures import Failures
 from mobuild.store.record import Record
 from mobuild.store.refs import Refs
 from mobuild.store.uses import Uses
@@ -72,7 +71,7 @@ def survey(store: Store, limits: Limits) -> Survey:
     Raises:
         StoreError: a pin cannot be read.
     """
-    machines = sorted(path for path in (store.root / "local").iterdir() if path.is_dir())
+    machines = store.machines()
     runs = {machine: running(machine) for machine in machines}
     kept = _kept(store, machines, runs)
     uses = [Uses(machine / "used", writable=False) for machine in machines]
@@ -85,7 +84,7 @@ def survey(store: Store, limits: Limits) -> Survey:
         digests = store.objects.parts(record.artifact.digest) | ({record.log} if record.log else set())
         entries.append(Entry(found.name, found.path, record, used_ns, frozenset(digests), kept.get(found.name, "")))
     rubbish = tuple(_rubbish(store, limits.rubbish_seconds, runs[store.local]))
-    return Survey(tuple(entries), store.objects.blobs.sizes(), rubbish, frozenset(_linked(machines, rubbish)))
+    return Survey(tuple(entries), store.objects.blobs.sizes(), rubbish, frozenset(store.linked(rubbish)))
 
 
 def choose(found: Survey, limits: Limits, now_ns: int) -> tuple[Entry, ...]:
@@ -154,16 +153,6 @@ def _rubbish(store: Store, seconds: float, runs: Running) -> Iterator[Path]:
     for noted in store.refs.all():
         if not noted.project.is_dir() and noted.path.stat().st_mtime_ns < old_ns:
             yield noted.path
-
-
-def _linked(machines: Sequence[Path], rubbish: Sequence[Path]) -> Iterator[Digest]:
-    """The inputs of the failed builds that stay, for `mobuild shell` runs them again."""
-    for machine in machines:
-        for folder in Failures(machine / "failed", machine / "staging").kept():
-            if folder in rubbish or folder.is_symlink():
-                continue
-            targets = (path.readlink() for path in folder.glob("in/*") if path.is_symlink())
-            yield from (Digest(target.parent.name + target.name) for target in targets)
 
 
 def _older(folder: Path, than_ns: int) -> list[Path]:

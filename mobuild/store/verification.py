@@ -68,8 +68,9 @@ class Verification:
             self._set_aside(found)
 
     def strays(self) -> dict[Digest, int]:
-        """Objects that no record needs → their bytes."""
+        """Objects that neither a record nor a kept failure needs → their bytes."""
         needed = {each for one in self.store.records.all() if one.record for each in _digests(self.store, one.record)}
+        needed |= self.store.linked()
         return {digest: size for digest, size in self.store.objects.blobs.sizes().items() if digest not in needed}
 
     def _broken(self, record: Record, part: str, digests: set[Digest]) -> Iterator[Damage]:
