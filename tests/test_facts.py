@@ -13,7 +13,15 @@ from mobuild.facts import load, order, rtx
 from mobuild.facts.capabilities import Capability, capability, computes, precisions
 from mobuild.facts.cuda import compiles, driver_fits, driver_floor, toolkit_driver
 from mobuild.facts.features import Feature, feature, flag, replacement
-from mobuild.facts.frameworks import ir_for_opset, onnx_for_opset, ort_for_opset, ort_loads, torch_release, torch_wheels
+from mobuild.facts.frameworks import (
+    ir_for_opset,
+    onnx_for_opset,
+    ort_for_opset,
+    ort_loads,
+    torch_release,
+    torch_wheels,
+    torch_wheels_for,
+)
 from mobuild.facts.operators import operator, operator_types
 from mobuild.facts.releases import (
     cuda_fits,
@@ -346,7 +354,12 @@ def test_pytorch_by_version() -> None:
 
     assert torch and (torch.python, torch.opset) == (("3.10", "3.14"), 20)
     assert torch_release("2.99") is None
-    assert "7.0" in torch_wheels("12.6") and "7.0" not in torch_wheels("13.2")
+    old, new = torch_wheels("12.6"), torch_wheels("13.2")
+    assert old and new
+    assert old.runs_on("7.0") and not new.runs_on("7.0")
+    assert new.runs_on("8.9") and new.runs_on("12.1") and not old.runs_on("12.0")
+    assert new.is_of("2.13.0+cu130") and not new.is_of("2.15.0")
+    assert torch_wheels("") is None and torch_wheels_for("7.0") == ("12.6",)
 
 
 @pytest.mark.parametrize(

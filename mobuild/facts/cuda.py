@@ -47,6 +47,11 @@ def driver_floor(cuda: str) -> str:
     return found.driver if found else ""
 
 
+def driver_floors() -> dict[str, str]:
+    """CUDA's major versions (`12`) with the oldest driver of each, oldest first."""
+    return {each.major: each.driver for each in rows(_Floor, "cuda", "floors")}
+
+
 def toolkit_driver(cuda: str) -> str:
     """The driver that comes with a toolkit (`12.4`, `12.4.1`); empty when it is not known."""
     found = _toolkit(cuda)

@@ -34,12 +34,27 @@ class Torch:
 
 @dataclass(frozen=True)
 class Wheel:
-    """The compute capabilities inside PyTorch's wheels for a CUDA."""
+    """The compute capabilities inside PyTorch's wheels for a CUDA (`12.6`, any `13.x`), and the one of their PTX.
+
+    `releases` are the first and the last PyTorch for which that was seen.
+    """
 
     cuda: str
     capabilities: tuple[str, ...]
+    releases: tuple[str, str]
     source: str
     confidence: str
+    ptx: str = ""
+
+    def runs_on(self, capability: str) -> bool:
+        """Machine code runs on its own major version, from its minor version on; PTX on every newer card."""
+        card = order(capability)
+        native = any(order(one)[:1] == card[:1] and order(one) <= card for one in self.capabilities)
+        return native or bool(self.ptx and order(self.ptx) <= card)
+
+    def is_of(self, version: str) -> bool:
+        """Whether the row was seen for this PyTorch."""
+        return order(self.releases[0]) <= minor(version) <= order(self.releases[1])
 
 
 def ir_for_opset(opset: int) -> int | None:
@@ -75,7 +90,14 @@ def torch_release(version: str) -> Torch | None:
     return next((each for each in rows(Torch, "torch", "releases") if order(each.version) == minor(version)), None)
 
 
-def torch_wheels(cuda: str) -> tuple[str, ...]:
-    """The compute capabilities in the wheels for a CUDA (`12.6`, any `13.x`); empty when not known."""
+def torch_wheels(cuda: str) -> Wheel | None:
+    """What PyTorch's wheels for a CUDA (`12.6`, any `13.x`) hold; none when it is not known."""
     known = rows(Wheel, "torch", "wheels")
-    return next((each.capabilities for each in known if cuda == each.cuda or cuda.split(".")[0] == each.cuda), ())
+    return next((each for each in known if cuda and each.cuda in (cuda, cuda.split(".")[0])), None)
+
+
+def torch_wheels_for(capability: str) -> tuple[str, ...]:
+    """The CUDAs of the newest PyTorch's wheels that run on a compute capability, oldest first."""
+    newest_release = rows(Torch, "torch", "releases")[-1]
+    offered = [*newest_release.cuda, *newest_release.experimental]
+    return tuple(cuda for cuda in offered if (row := torch_wheels(cuda)) and row.runs_on(capability))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from mobuild.contract.rules import Request, check
 from mobuild.doctor.findings import ERROR, WARNING, Finding
-from mobuild.doctor.releases import TORCH_KERNELS, TORCH_VERIFIED, has_kernels
 from mobuild.doctor.state import Card, State
-from mobuild.facts import CERTAIN, load
+from mobuild.facts.frameworks import torch_wheels, torch_wheels_for
+from mobuild.facts.releases import releases, supports
 from mobuild.hardware import Hardware
 from mobuild.versions import version_key
 
@@ -34,11 +34,12 @@ def software(state: State) -> tuple[Finding, ...]:
 def no_kernels(state: State, card: Card | None = None, severity: str = ERROR) -> Finding:
     """Also what `no kernel image is available for execution on the device` means. `card`: None when not known."""
     torch = state.software.packages.get("torch")
-    compiled, ptx = TORCH_KERNELS.get(torch.cuda if torch else "", ((), ""))
+    row = torch_wheels(torch.cuda if torch else "")
+    compiled, ptx = (row.capabilities, row.ptx) if row else ((), "")
     listed = ", ".join(compiled) or "a list that is not known here (torch.cuda.get_arch_list() tells it)"
     program = f"torch {torch.version}" if torch and compiled else "the program's wheel"
     capability = f"the card's compute capability{f' {card.capability}' if card else ''}"
-    wheels = [cuda for cuda in TORCH_KERNELS if card and has_kernels(cuda, card.capability)]
+    wheels = torch_wheels_for(card.capability) if card else ()
     fix = "take a wheel that is compiled for the card, or compile it (TORCH_CUDA_ARCH_LIST)"
     if wheels:
         index = f"https://download.pytorch.org/whl/cu{wheels[-1].replace('.', '')}"
@@ -56,17 +57,12 @@ def no_kernels(state: State, card: Card | None = None, severity: str = ERROR) ->
 
 def unknown_to_tensorrt(state: State, capability: str) -> Finding:
     """Also what `Target GPU SM 120 is not supported by this TensorRT release` means: rules R1 and R2, by the table."""
-    releases = load("tensorrt")["releases"]
-    fitting = [
-        each["version"]
-        for each in releases
-        if each["confidence"] in CERTAIN
-        and version_key(each["sm_min"]) <= version_key(capability) <= version_key(each["sm_max"])
-    ]
+    known = releases("tensorrt")
+    fitting = [each.version for each in known if supports(each, capability).word == "yes"]
     card = f"compute capability {capability}"
     if not fitting:
-        rule = f"R2: no TensorRT up to {releases[-1]['version']} is known to fit {card}"
-    elif fitting[-1] == releases[-1]["version"]:
+        rule = f"R2: no TensorRT up to {known[-1].version} is known to fit {card}"
+    elif fitting[-1] == known[-1].version:
         rule = f"R2: the first TensorRT that fits {card} is {fitting[0]}"
     else:
         rule = f"R1: the last TensorRT that fits {card} is {fitting[-1]}"
@@ -169,12 +165,12 @@ def _vision(state: State) -> Iterator[Finding]:
 
 def _kernels(state: State) -> Iterator[Finding]:
     torch = state.software.packages.get("torch")
-    if torch is None or torch.cuda not in TORCH_KERNELS:
+    row = torch_wheels(torch.cuda) if torch else None
+    if torch is None or row is None:
         return
-    first, last = map(version_key, TORCH_VERIFIED)
-    severity = ERROR if first <= version_key(torch.version)[:2] <= last else WARNING
+    severity = ERROR if row.is_of(torch.version) else WARNING
     for card in state.cards:
-        if card.capability and not has_kernels(torch.cuda, card.capability):
+        if card.capability and not row.runs_on(card.capability):
             yield no_kernels(state, card, severity)
 
 

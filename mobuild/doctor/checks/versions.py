@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mobuild.doctor.findings import ERROR, WARNING, Finding
-from mobuild.doctor.releases import FLOORS, TOOLKIT_DRIVERS, floor, is_older
 from mobuild.doctor.state import State
+from mobuild.facts.cuda import driver_floor, driver_floors, toolkit_driver
 from mobuild.versions import version_key
 
 _INSUFFICIENT = 35  # cudaErrorInsufficientDriver
@@ -19,8 +19,8 @@ def versions(state: State) -> tuple[Finding, ...]:
 
 def below_floor(state: State, cuda: str, users: str = "") -> Finding:
     """The driver is too old for a CUDA, as numbers; of an empty `cuda`, for the one that was used."""
-    driver, needed = state.driver_version or "not known here", floor(cuda)
-    floors = ", ".join(f"{oldest} for CUDA {major}" for major, oldest in FLOORS.items())
+    driver, needed = state.driver_version or "not known here", driver_floor(cuda)
+    floors = ", ".join(f"{oldest} for CUDA {major}" for major, oldest in driver_floors().items())
     floors = f"the floor of CUDA {version_key(cuda)[0]}{users} is {needed}" if needed else f"the floors are {floors}"
     newest = f", which knows CUDA up to {state.cuda.newest}" if state.cuda.newest else ""
     number = len(state.cuda.devices)
@@ -39,7 +39,7 @@ def below_floor(state: State, cuda: str, users: str = "") -> Finding:
 def _floors(state: State) -> tuple[Finding, ...]:
     """One finding for each CUDA major that the driver is too old for."""
     users = _users(state)
-    majors = {version_key(cuda)[0]: cuda for cuda in users if is_older(state.driver_version, floor(cuda))}
+    majors = {version_key(cuda)[0]: cuda for cuda in users if _is_older(state.driver_version, driver_floor(cuda))}
     found = []
     for major, cuda in sorted(majors.items()):
         names = sorted(name for other, names in users.items() if version_key(other)[0] == major for name in names)
@@ -51,8 +51,8 @@ def _toolkits(state: State) -> tuple[Finding, ...]:
     """CUDA runs by minor-version compatibility: all but PTX that is newer than the driver."""
     found = []
     for cuda, names in _users(state).items():
-        needed = TOOLKIT_DRIVERS.get(cuda, "")
-        if is_older(state.driver_version, floor(cuda)) or not is_older(state.driver_version, needed):
+        needed = toolkit_driver(cuda)
+        if _is_older(state.driver_version, driver_floor(cuda)) or not _is_older(state.driver_version, needed):
             continue
         compilers = [name for name in state.software.packages if name.startswith(_COMPILERS)]
         here = f"; here {', '.join(sorted(compilers))} may need that" if compilers else ""
@@ -62,8 +62,8 @@ def _toolkits(state: State) -> tuple[Finding, ...]:
                 WARNING,
                 "driver",
                 f"the driver is {state.driver_version}; CUDA {cuda} ({', '.join(sorted(names))}) came with {needed}",
-                f"from {floor(cuda)} on its programs run, but not what is compiled on the machine from PTX newer than "
-                f"the driver (cudaErrorUnsupportedPtxVersion){here}",
+                f"from {driver_floor(cuda)} on its programs run, but not what is compiled on the machine from PTX "
+                f"newer than the driver (cudaErrorUnsupportedPtxVersion){here}",
                 f"a driver from {needed} on has no such limit",
             )
         )
@@ -80,6 +80,11 @@ def _users(state: State) -> dict[str, list[str]]:
         if runtime.status == _INSUFFICIENT:
             found.setdefault(runtime.version, []).append(runtime.path)
     return found
+
+
+def _is_older(driver: str, needed: str) -> bool:
+    """Whether both are known and `driver` is the older one."""
+    return bool(driver and needed) and version_key(driver) < version_key(needed)
 
 
 def _visibility(state: State) -> tuple[Finding, ...]:
