@@ -18,6 +18,7 @@ DRIVER = """\
 #include <stdlib.h>
 #include <string.h>
 int cuInit(unsigned flags) { return atoi(getenv("FAKE_STATUS")); }
+int cuDriverGetVersion(int *version) { *version = 12080; return 0; }
 int cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
 int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "NVIDIA L20", size); return 0; }
 int cuDeviceTotalMem_v2(size_t *size, int device) { *size = 47ull << 30; return 0; }

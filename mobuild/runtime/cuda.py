@@ -12,18 +12,22 @@ from typing import Any
 
 from .errors import EngineError
 
-_SMS, _MAJOR, _MINOR = 16, 75, 76  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _COMPUTE_CAPABILITY_MAJOR, _MINOR
+_SMS, _INTEGRATED, _CLOCK_KHZ, _BUS_BITS, _L2_BYTES, _MAJOR, _MINOR = 16, 18, 36, 37, 38, 75, 76  # CUdevice_attribute
 
 
 @dataclass(frozen=True)
 class Card:
-    """Device 0, as the driver describes it. `cuda` is the newest CUDA that the driver runs."""
+    """Device 0, as the driver describes it. `cuda` is the newest CUDA that the driver runs; 0: it does not tell."""
 
     name: str
     compute_capability: str
     sms: int
     memory_bytes: int
     cuda: str
+    memory_clock_khz: int = 0
+    memory_bus_bits: int = 0
+    l2_bytes: int = 0
+    is_integrated: bool = False
 
 
 def probe() -> tuple[str, str]:
@@ -42,18 +46,29 @@ def card() -> tuple[Card | None, str]:
     if status != 0:
         return None, f"the CUDA driver finds no usable GPU here (cuInit returns {status})"
     device = ctypes.c_int()
-    if driver.cuDeviceGet(ctypes.byref(device), 0) != 0:
-        return None, "the CUDA driver finds no GPU here"
+    status = driver.cuDeviceGet(ctypes.byref(device), 0)
+    if status != 0:
+        return None, f"the CUDA driver finds no GPU here (cuDeviceGet returns {status})"
     name, memory, version = ctypes.create_string_buffer(256), ctypes.c_size_t(), ctypes.c_int()
     driver.cuDeviceGetName(name, len(name), device)
     driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
     driver.cuDriverGetVersion(ctypes.byref(version))
-    major, minor, sms = (_attribute(driver, device, number) for number in (_MAJOR, _MINOR, _SMS))
-    cuda = f"{version.value // 1000}.{version.value % 1000 // 10}"
-    return Card(name.value.decode(errors="replace"), f"{major}.{minor}", sms, memory.value, cuda), ""
+    found = Card(
+        name=name.value.decode(errors="replace"),
+        compute_capability=f"{_attribute(driver, device, _MAJOR)}.{_attribute(driver, device, _MINOR)}",
+        sms=_attribute(driver, device, _SMS),
+        memory_bytes=memory.value,
+        cuda=f"{version.value // 1000}.{version.value % 1000 // 10}",
+        memory_clock_khz=_attribute(driver, device, _CLOCK_KHZ),
+        memory_bus_bits=_attribute(driver, device, _BUS_BITS),
+        l2_bytes=_attribute(driver, device, _L2_BYTES),
+        is_integrated=bool(_attribute(driver, device, _INTEGRATED)),
+    )
+    return found, ""
 
 
 def _attribute(driver: Any, device: ctypes.c_int, number: int) -> int:
+    """A property of the device; 0 where the driver does not tell it."""
     value = ctypes.c_int()
     driver.cuDeviceGetAttribute(ctypes.byref(value), number, device)
     return value.value
