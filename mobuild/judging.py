@@ -13,6 +13,8 @@ from typing import Any
 from mobuild.contract.findings import Finding
 from mobuild.contract.formats import asked_names_are_single
 from mobuild.contract.options import command_is_known
+from mobuild.contract.precision import backend_builds
+from mobuild.contract.profiles import asked_sizes_rise
 from mobuild.contract.rules import Model, Request, check, check_model
 from mobuild.errors import Refused
 from mobuild.graph import NodeSpec
@@ -31,7 +33,7 @@ def of_configuration(job: Job, keys: Keys) -> tuple[Finding, ...]:
     version = ""
     for spec in job.graph.nodes.values():
         if request := request_for(job, spec, keys):
-            found += check(request)
+            found += (*check(request), *_of_engine(spec, request))
             version = request.backend_version if request.backend == "tensorrt" else version
     for name, spec in job.graph.nodes.items():
         if spec.node.kind == "command":
@@ -41,6 +43,16 @@ def of_configuration(job: Job, keys: Keys) -> tuple[Finding, ...]:
             inputs, outputs = getattr(spec.node, "inputs", {}), getattr(spec.node, "outputs", ())
             found += asked_names_are_single(tuple(inputs), tuple(outputs), f"node {name!r}")
     return strictly(job, found)
+
+
+def _of_engine(spec: NodeSpec, request: Request) -> tuple[Finding, ...]:
+    """What the fields of an engine's node say against it, and its backend."""
+    if spec.node.kind != _ENGINE:
+        return ()
+    node: Any = spec.node
+    where = f"node {spec.name!r}"
+    lacking = node.backend.lacks(node.precision)
+    return (*backend_builds(lacking, request, where), *asked_sizes_rise(node.shapes, where))
 
 
 def of_step(

@@ -133,9 +133,12 @@ def test_shapes_of_a_recipe_may_be_a_list_of_profiles(tmp_path: Path) -> None:
         "shapes: [{batch: 1}, {batch: [9, 8, 32]}]\n",
     )
 
-    assert planned(project) == (
-        "recipe 'det', node 'engine': shapes: profile 1: axis 'batch': min 9 is larger than opt 8\n"
-        "  write [min, opt, max] in rising order"
+    done = project.mobuild("plan", check=False)
+
+    assert (done.status, done.out) == (1, "")
+    assert done.errors == (
+        "recipe 'det', hardware 'cpu': P1: node 'engine': shapes: profile 1: axis 'batch': min 9 is larger than opt 8\n"
+        "  write [min, opt, max] in rising order",
     )
 
 

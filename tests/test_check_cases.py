@@ -167,6 +167,9 @@ def test_operators_are_refused_all_at_once(files: Project) -> None:
         ((), "input 'x', axis 0: 'n' has no size in shapes"),
         (("shapes.m=[1,2,4]",), "shapes: axis 'm' is no dynamic axis of the model"),
         (("shapes=[{n: 1}, {m: 2}]",), "shapes: profile 1: axis 'm' is no dynamic axis of the model"),
+        (("shapes=[{n: 1}, {}]",), "profile 1: input 'x', axis 0: 'n' has no size in shapes"),
+        (("shapes.n=[8,4,16]",), "node 'engine': shapes: axis 'n': min 8 is larger than opt 4"),
+        (("shapes.n=[1,32,16]",), "node 'engine': shapes: axis 'n': opt 32 is larger than max 16"),
     ],
 )
 def test_no_profile_is_invented(files: Project, words: tuple[str, ...], said: str) -> None:
@@ -189,13 +192,35 @@ def test_float32_for_turing_and_a_card_that_the_builder_lacks(files: Project) ->
     assert (half.status, codes(half)) == (0, ["R13"])
 
 
+def test_a_build_and_a_check_agree_on_sizes_that_are_missing_or_fall(files: Project) -> None:
+    onnx.save(matmul(), files.root / "m.onnx")
+    words = ("model=m.onnx", *RTX)
+
+    missing = files.mobuild(*words, check=False)
+    falling = files.mobuild(*words, "shapes.n=[8,4,16]", check=False)
+
+    assert (missing.status, falling.status) == (1, 1)
+    assert "input 'x', axis 0: 'n' has no size in shapes" in missing.err
+    assert "P1: node 'engine': shapes: axis 'n': min 8 is larger than opt 4" in falling.err
+
+
+def test_precision_that_the_backend_lacks_is_a_finding(files: Project) -> None:
+    done = checked(files, matmul(), "hardware=cpu", "precision=bf16", "shapes.n=4")
+    turing = checked(files, matmul(), "hardware=t4", "precision=bf16", "shapes.n=4")
+
+    assert (done.status, codes(done)) == (1, ["R3!"])
+    assert "node 'engine': precision bf16: ONNX Runtime has no bfloat16 kernels for CPUs" in done.out
+    assert codes(turing).count("R3!") == 1
+    assert "Turing (7.5) has no bf16" in turing.out
+
+
 def test_precision_flags_are_gone_with_tensorrt_11(files: Project) -> None:
     words = (*RTX, "backend=tensorrt", "backend.typing=weak", "precision=fp16", "shapes.n=4")
 
     gone = checked(files, matmul(), *words, "backend.version=11.0")
 
-    assert gone.status == 1
-    assert "backend.typing=weak: TensorRT 11.0 has no precision flags" in gone.err  # by the backend itself
+    assert (gone.status, codes(gone)) == (1, ["R4!"])
+    assert "option backend.typing: TensorRT 11.0: backend.typing=weak: weak typing was removed in 11.0" in gone.out
     assert codes(checked(files, matmul(), *words, "backend.version=10.12")) == ["R4"]
     assert codes(checked(files, matmul(), *words, "backend.version=10.4")) == []
 

@@ -73,7 +73,11 @@ def test_bfloat16_for_a_cpu_is_refused_before_anything_runs(project: Project) ->
     done = project.mobuild("recipe=encoder", "target=engine", "precision=bf16", check=False)
 
     assert done.status == 1
-    assert "error: precision bf16: ONNX Runtime has no bfloat16 kernels for CPUs" in done.err
+    assert done.errors == (
+        "recipe 'encoder', hardware 'cpu': R3: node 'engine': precision bf16: ONNX Runtime has no bfloat16 kernels for "
+        "CPUs\n"
+        "  choose another precision=…, hardware=… or backend=…",
+    )
 
 
 def test_engine_that_goes_past_quantize_fails(project: Project) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mobuild.errors import ConfigError
-from mobuild.profiles import check_shapes, profiles
+from mobuild.errors import ConfigError, Refused
+from mobuild.profiles import check_shapes, profiles, refuse_falling
 
 TEXT = {
     "inputs": [
@@ -58,6 +58,12 @@ def test_unnamed_axis_goes_by_input_and_place() -> None:
         ),
         (
             TEXT,
+            [{"batch": 1, "seq": 8}, {"batch": 1}],
+            "profile 1: input 'ids', axis 1: 'seq' has no size in shapes",
+            "add shapes.seq=[min,opt,max], or one number\nshapes names 'batch'",
+        ),
+        (
+            TEXT,
             [{"batch": 1, "seq": 8}, {"batch": 1, "seq": 8, "w": 3}],
             "shapes: profile 1: axis 'w' is no dynamic axis of the model.",
             "dynamic axes: batch, seq",
@@ -95,17 +101,34 @@ def test_unnamed_axis_goes_by_input_and_place() -> None:
     ],
 )
 def test_shapes_that_do_not_fit_the_model_are_refused(summary: Any, shapes: Any, message: str, hint: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises((ConfigError, Refused)) as caught:
         profiles(summary, shapes)
 
     assert (caught.value.message, caught.value.hint) == (message, hint)
+    is_misspelt = message.startswith("shapes: ")
+    assert caught.value.status == (2 if is_misspelt else 1)  # what is only missing was understood
 
 
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"batch": [4, 2, 8]}, "shapes: axis 'batch': min 4 is larger than opt 2"),
-        ({"batch": [1, 9, 8]}, "shapes: axis 'batch': opt 9 is larger than max 8"),
+        (
+            {"batch": [4, 2, 8], "seq": [1, 9, 8]},
+            "axis 'batch': min 4 is larger than opt 2; axis 'seq': opt 9 is larger than max 8",
+        ),
+        ([{"batch": 1}, {"batch": [8, 4, 16]}], "profile 1: axis 'batch': min 8 is larger than opt 4"),
+    ],
+)
+def test_falling_sizes_are_understood_and_refused(shapes: Any, message: str) -> None:
+    with pytest.raises(Refused) as caught:
+        refuse_falling(check_shapes(shapes))
+
+    assert caught.value.message == f"shapes: {message}"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
         (
             {"batch": [1, 8]},
             "shapes: axis 'batch': expected one size or [min, opt, max], found 2 numbers: [1, 8]",

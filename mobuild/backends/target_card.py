@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mobuild.runtime.cuda import Card
 
-AMPERE = 8.0  # where ampere_plus begins
+_AMPERE = 8.0  # where ampere_plus begins
 _MEMORY_SHARE = 0.15  # a data sheet's gigabytes and the driver's differ by less
 _MAKERS_WORDS = r"nvidia|tesla|geforce|gpu|[^a-z0-9.]"
 
@@ -27,7 +27,7 @@ class TargetCard:
         memory_gib = card.memory_bytes / 2**30
         here = f"the GPU here is {card.name!r} ({card.compute_capability}, {card.sms} SMs, {memory_gib:.0f} GiB)"
         if self.family == "ampere_plus":
-            is_old = float(card.compute_capability) < AMPERE
+            is_old = float(card.compute_capability) < _AMPERE
             return f"{here}, ampere_plus is built on one of 8.0 or newer" if is_old else ""
         if card.compute_capability != self.compute_capability:
             return f"{here}, the engine is for {self._text()}"

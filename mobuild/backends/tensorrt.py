@@ -16,7 +16,7 @@ from mobuild.backend import Profile
 from mobuild.backends import calibration_table, timing_cache, trtexec
 from mobuild.backends import tensorrt_versions as versions
 from mobuild.backends.network_builder import Builder, lacking_types
-from mobuild.backends.target_card import AMPERE, TargetCard, product_name
+from mobuild.backends.target_card import TargetCard, product_name
 from mobuild.errors import ConfigError, Refused, ToolchainError, did_you_mean
 from mobuild.node import Built, unkeyed
 from mobuild.runtime import cuda
@@ -63,13 +63,11 @@ class TensorRT:
     notice: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Write equal wishes alike, so that they have one key, and refuse what no release can do."""
+        """Write equal wishes alike, so that they have one key, and refuse what contradicts itself."""
         version_text(self.version, "backend.version")
         _one_of(self.typing, ("strong", "weak"), "backend.typing")
         _one_of(self.hardware_compatibility, tuple(versions.COMPATIBILITY), "backend.hardware_compatibility")
-        if self.is_weak:
-            versions.refuse_weak(self.version)
-        elif self.calibration_cache:
+        if not self.is_weak and self.calibration_cache:
             raise ConfigError(
                 "backend.calibration_cache: with typing=strong, int8 is Q/DQ in the graph and no cache is read",
                 "leave it out (precision=int8 makes Q/DQ), or backend.typing=weak with TensorRT 10",
@@ -139,8 +137,6 @@ class TensorRT:
         return Built(built.measurements, warnings=(*warnings, *built.warnings))
 
     def lacks(self, precision: str) -> str:
-        if self.hardware_compatibility == "ampere_plus" and float(self.compute_capability or 0) < AMPERE:
-            return f"hardware_compatibility ampere_plus begins with 8.0, the card has {self.compute_capability}"
         return lacking_types(precision, (self.compute_capability,) if self.compute_capability else ())
 
     def runs_here(self) -> str:

@@ -20,7 +20,7 @@ OF_GRAPHS = ("format", "operators", "quantisation", "profiles", "memory", "token
 SAYS = {
     "R1": "the card is older than the TensorRT takes; names the last that does",
     "R2": "the card is newer than the TensorRT knows; names the first that does",
-    "R3": "the card does not compute in the precision, or its builder has no float32 matrix products",
+    "R3": "the card or its builder does not compute in the precision, or has no float32 matrix products",
     "R4": "weak typing, precision flags, calibrators: deprecated in TensorRT 10.12, gone in 11",
     "R5": "a flag of trtexec, or an attribute in `raw`, that the version does not have; names what replaces it",
     "R6": "the driver is older than the CUDA toolkit needs",
@@ -50,7 +50,7 @@ SAYS = {
     "S1": "an LSTM or GRU in a branch of an If, branches of different rank, an If in an If",
     "Q1": "a zero point that is not 0, an int32 bias, a type other than int8",
     "Q2": "an int8 engine of a graph without Q nodes",
-    "P1": "an axis without sizes, or sizes without an axis",
+    "P1": "an axis without sizes, sizes without an axis, or a min above opt or max",
     "P2": "two axes of one input with one name",
     "P3": "samples whose sizes no profile takes",
     "P4": "a maximum far above what 99 % of the samples need",

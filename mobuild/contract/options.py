@@ -36,7 +36,7 @@ def typing_is_there(request: Request) -> tuple[Finding, ...]:
     if request.options.get("typing") != "weak" or request.backend != "tensorrt":
         return ()
     answer = feature("weak_typing", request.version)
-    message = f"{request.product}: backend.typing=weak: {answer.why}"
+    message = f"{request.product}: backend.typing=weak: {answer.why.replace('_', ' ')}"
     return found("R4", answer, "option backend.typing", message, replacement("weak_typing", request.version))
 
 

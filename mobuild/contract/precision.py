@@ -23,6 +23,14 @@ def card_computes(request: Request) -> tuple[Finding, ...]:
     return found("R3", answer, request.where, message, hint)
 
 
+def backend_builds(lacking: str, request: Request, where: str) -> tuple[Finding, ...]:
+    """R3: the backend builds engines of the precision; `lacking` is its own word, unless the card says it already."""
+    if not lacking or card_computes(request):
+        return ()
+    message = f"precision {request.precision}: {lacking}"
+    return (Finding("R3", "error", where, message, "choose another precision=…, hardware=… or backend=…"),)
+
+
 def float32_is_built(model: Model) -> tuple[Finding, ...]:
     """R3: TensorRT-RTX has no float32 matrix products for some cards."""
     request = model.request

@@ -8,18 +8,29 @@ from typing import Any
 
 from mobuild.contract.findings import Finding
 from mobuild.contract.request import Model
-from mobuild.errors import ConfigError
+from mobuild.errors import ConfigError, Refused
 from mobuild.onnxmodel.summary import axes
-from mobuild.profiles import check_shapes, profiles
+from mobuild.profiles import check_shapes, profiles, refuse_falling
 
 _FAR = 4  # times as large as what 99 % of the samples need
 
 
+def asked_sizes_rise(shapes: Any, where: str) -> tuple[Finding, ...]:
+    """P1, of the sizes that a recipe asks for: min, opt and max rise."""
+    try:
+        refuse_falling(shapes)
+    except Refused as error:
+        return (Finding("P1", "error", where, error.message, error.hint),)
+    return ()
+
+
 def shapes_fit(model: Model) -> tuple[Finding, ...]:
-    """P1: every dynamic axis has sizes, and every size an axis."""
+    """P1: every dynamic axis has sizes, and every size an axis; those that fall are a fault of the configuration."""
+    if asked_sizes_rise(model.shapes, model.where):
+        return ()
     try:
         profiles(model.summary, model.shapes or {})
-    except ConfigError as error:
+    except (ConfigError, Refused) as error:
         return (Finding("P1", "error", model.where, error.message, error.hint),)
     return ()
 
@@ -83,12 +94,9 @@ def _measured(model: Model) -> Iterator[tuple[str, str, str, Counter[int], tuple
 def _limits(model: Model) -> dict[str, tuple[int, int]]:
     """Axis → the smallest min and the largest max of all profiles."""
     found: dict[str, tuple[int, int]] = {}
-    try:
-        wanted = check_shapes(model.shapes)
-    except ConfigError:
-        return {}
-    for profile in wanted:
-        for axis, (low, _, high) in profile.items():
+    for profile in check_shapes(model.shapes):
+        for axis, sizes in profile.items():
+            low, high = min(sizes), max(sizes)
             before = found.get(axis, (low, high))
             found[axis] = (min(low, before[0]), max(high, before[1]))
     return found

@@ -59,11 +59,6 @@ class BuildEngine:
                 f"precision: expected one of {', '.join(_PRECISIONS)}, found {self.precision!r}."
                 f"{did_you_mean(self.precision, _PRECISIONS)}"
             )
-        lacking = self.backend.lacks(self.precision)
-        if lacking:
-            raise Refused(
-                f"precision {self.precision}: {lacking}", "choose another precision=…, hardware=… or backend=…"
-            )
         sizes = check_shapes(self.shapes)
         object.__setattr__(self, "shapes", sizes[0] if len(sizes) == 1 else sizes)
 
@@ -94,6 +89,10 @@ class BuildEngine:
         return tell(model, profiles(summary, self.shapes), self.precision, out, version) if tell else ""
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
+        if lacking := self.backend.lacks(self.precision):  # rule R3 says so before anything runs
+            raise Refused(
+                f"precision {self.precision}: {lacking}", "choose another precision=…, hardware=… or backend=…"
+            )
         placed = getattr(self.backend, "placed", None)
         return replace(self, backend=placed(inputs))._build(inputs, out) if placed else self._build(inputs, out)
 

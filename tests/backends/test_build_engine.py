@@ -9,7 +9,7 @@ import pytest
 
 from mobuild.backends.onnxruntime import OnnxRuntime
 from mobuild.backends.tensorrt import TensorRT
-from mobuild.errors import ConfigError, NodeFailed, ToolchainError
+from mobuild.errors import ConfigError, NodeFailed, Refused, ToolchainError
 from mobuild.node import Built, decode, encode
 from mobuild.nodes.build_engine import BuildEngine
 
@@ -36,7 +36,7 @@ def test_engine_with_other_numbers_than_the_model_fails(tmp_path: Path) -> None:
 def test_axis_without_size_is_refused_before_building(tmp_path: Path) -> None:
     model = engine_nets.linear(tmp_path / "m.onnx")
 
-    with pytest.raises(ConfigError, match="input 'x', axis 0: 'batch' has no size in shapes"):
+    with pytest.raises(Refused, match="input 'x', axis 0: 'batch' has no size in shapes"):
         BuildEngine(OnnxRuntime()).build({"model": model}, tmp_path / "out")
 
     assert not (tmp_path / "out").exists()

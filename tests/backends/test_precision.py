@@ -158,9 +158,9 @@ def test_quantised_model_of_the_users_is_built_as_it_is(tmp_path: Path, network:
     assert built.measurements["precision"] == ["int8"]
 
 
-def test_cpu_has_no_bfloat16() -> None:
+def test_cpu_has_no_bfloat16(tmp_path: Path) -> None:
     with pytest.raises(Refused) as caught:
-        BuildEngine(OnnxRuntime(), precision="bf16")
+        BuildEngine(OnnxRuntime(), precision="bf16").build({}, tmp_path / "out")
 
     assert caught.value.message == "precision bf16: ONNX Runtime has no bfloat16 kernels for CPUs"
 
@@ -202,9 +202,9 @@ def test_turing_wants_a_rest_in_half(tmp_path: Path, encoder: Path) -> None:
     assert "Turing (SM75): FP32 GEMM is not supported" in done.message
 
 
-def test_turing_has_no_bfloat16() -> None:
+def test_turing_has_no_bfloat16(tmp_path: Path) -> None:
     with pytest.raises(Refused) as caught:
-        BuildEngine(TensorRTRTX(["7.5", "8.9"]), precision="bf16")
+        BuildEngine(TensorRTRTX(["7.5", "8.9"]), precision="bf16").build({}, tmp_path / "out")
 
     assert caught.value.message == "precision bf16: compute capability 7.5 has no bfloat16 (it begins with 8.0)"
 

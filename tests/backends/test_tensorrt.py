@@ -16,9 +16,8 @@ import fake_gpu
 import pytest
 
 from mobuild.backends.tensorrt import TensorRT
-from mobuild.errors import ConfigError, Refused
+from mobuild.errors import ConfigError
 from mobuild.node import encode
-from mobuild.nodes.build_engine import BuildEngine
 
 TEN, ELEVEN = "10.16.1.11", "11.4.0.106"
 PROFILE = {"x": [[1, 16], [4, 16], [8, 16]]}
@@ -329,11 +328,6 @@ def test_weak_typing_with_tensorrt_11_is_refused_with_its_replacement(machine: M
     assert "int8 puts Q/DQ into it" in done["hint"]
 
 
-def test_weak_typing_for_a_pinned_11_is_refused_before_anything_runs() -> None:
-    with pytest.raises(Refused, match=r"backend.typing=weak: TensorRT 11.2 has no precision flags"):
-        l4(typing="weak", version="11.2")
-
-
 def test_a_graph_that_would_fail_is_no_engine(machine: Machine) -> None:
     warning = "Profile kMAX values are not self-consistent. IShuffleLayer Reshape_12: reshape would change volume"
 
@@ -396,11 +390,6 @@ def test_options_that_contradict_are_refused(options: dict[str, Any], message: s
         l4(**options)
 
     assert caught.value.message == message
-
-
-def test_ampere_plus_for_an_older_card_is_refused() -> None:
-    with pytest.raises(Refused, match=r"ampere_plus begins with 8.0, the card has 7.5"):
-        BuildEngine(TensorRT("7.5", hardware_compatibility="ampere_plus"))
 
 
 def test_names_of_one_card_are_one_product() -> None:
