@@ -5,13 +5,16 @@ What the driver says beats every table.
 
 from __future__ import annotations
 
+import platform
 from functools import cache
+from pathlib import Path
 
 from mobuild.errors import ToolchainError
 from mobuild.facts.releases import releases
 from mobuild.hardware import Hardware
 from mobuild.runtime import cuda
 
+_JETSON = Path("/etc/nv_tegra_release")  # of Jetson Linux
 _REMEDY = "hardware=cpu builds for the CPU; hardware=l4 for a card that is not here; mobuild list names all"
 
 
@@ -29,12 +32,14 @@ def here() -> Hardware:
     return Hardware(
         name=card.name,
         vendor="nvidia",
+        family="geforce" if "geforce" in card.name.lower() else "",
         compute_capability=card.compute_capability,
         memory_gib=round(card.memory_bytes / 2**30, 2),
         bandwidth_gb_s=round(bandwidth_gb_s, 1),
         l2_mib=card.l2_bytes / 2**20,
         sms=card.sms,
         unified=card.is_integrated,
+        host=_host(),
         backends=("tensorrt_rtx", "tensorrt") if _is_rtx(card.compute_capability) else ("tensorrt",),
         source="the CUDA driver of this machine",
         confidence="M",
@@ -46,6 +51,13 @@ def here() -> Hardware:
 def _card() -> tuple[cuda.Card | None, str]:
     """Asked once: opening CUDA takes a while."""
     return cuda.card()
+
+
+def _host() -> str:
+    """What the card sits in where that is no x86-64: a Jetson, or another ARM machine."""
+    if platform.machine() != "aarch64":
+        return ""
+    return "jetpack" if _JETSON.exists() else "sbsa"
 
 
 def _is_rtx(capability: str) -> bool:

@@ -14,11 +14,13 @@ class Hardware:
     """One device to run on. `compute_capability` is a string (`"8.9"`), empty when it has none (CPU).
 
     A quantity of 0 is unknown. `confidence` says how sure the quantities are (`mobuild.facts`), those in
-    `uncertain` aside. `host` is what it sits in where that is no x86-64: `sbsa`, an ARM server, or `jetpack`, a Jetson.
+    `uncertain` aside. `family` is `geforce` for consumer cards, which CUDA's forward compatibility leaves out. `host`
+    is what it sits in where that is no x86-64: `sbsa`, an ARM server, or `jetpack`, a Jetson.
     """
 
     name: str
     vendor: str
+    family: str = ""
     chip: str = ""
     compute_capability: str = ""
     memory_gib: float = 0.0

@@ -20,7 +20,7 @@ DRIVER = """\
 int cuInit(unsigned flags) { return atoi(getenv("FAKE_STATUS")); }
 int cuDriverGetVersion(int *version) { *version = 12080; return 0; }
 int cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
-int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "NVIDIA L20", size); return 0; }
+int cuDeviceGetName(char *name, int size, int device) { strncpy(name, getenv("FAKE_NAME") ? getenv("FAKE_NAME") : "NVIDIA L20", size); return 0; }
 int cuDeviceTotalMem_v2(size_t *size, int device) { *size = 47ull << 30; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   switch (attribute) {
@@ -63,12 +63,14 @@ def test_facts_come_from_the_driver(project: Project, driver: Mapping[str, str])
     assert composed.splitlines()[1:] == [
         "name: NVIDIA L20",
         "vendor: nvidia",
+        "family: ''",
         "compute_capability: '8.9'",
         "memory_gib: 47.0",
         "bandwidth_gb_s: 864.1",
         "l2_mib: 96.0",
         "sms: 92",
         "unified: false",
+        "host: ''",
         "backends:",
         "- tensorrt_rtx",
         "- tensorrt",
@@ -77,6 +79,14 @@ def test_facts_come_from_the_driver(project: Project, driver: Mapping[str, str])
         "uncertain:",
         "- bandwidth_gb_s",
     ]
+
+
+def test_a_consumer_card_is_told_from_a_data_centres(project: Project, driver: Mapping[str, str]) -> None:
+    words = ("check", "target=engine", "recipe=crepe_tiny", "hardware=auto", "check.compat=true")
+    geforce = {**driver, "FAKE_NAME": "NVIDIA GeForce RTX 4090"}
+
+    assert project.mobuild(*words, env=driver).status == 0
+    assert "R8 " in project.mobuild(*words, env=geforce, check=False).out
 
 
 def test_an_artifact_has_the_key_of_the_cards_own_file(project: Project, driver: Mapping[str, str]) -> None:

@@ -108,6 +108,20 @@ def test_file_holds_the_fields_of_hardware_with_a_source(name: str) -> None:
     assert all(type(row.get(key, 0)) in (int, float) for key in quantities)
 
 
+def test_consumer_cards_are_those_of_the_family_geforce() -> None:
+    found = {name for name in CARDS if hardware(name).family == "geforce"}
+
+    assert found == {name for name in CARDS if name.startswith(("gtx", "rtx"))}
+
+
+def test_hosts_of_arm_are_named() -> None:
+    found = {name: hardware(name).host for name in CARDS if hardware(name).host}
+
+    jetsons = ("agx_orin_64", "agx_orin_32", "orin_nx_16", "orin_nano_8", "thor_t5000")
+    servers = ("gh200", "gh200_96", "gh200_144")
+    assert found == {**dict.fromkeys(jetsons, "jetpack"), **dict.fromkeys(servers, "sbsa")}
+
+
 @pytest.mark.parametrize("name", [*CARDS, "cpu"])
 def test_every_backend_of_a_file_is_shipped(name: str) -> None:
     assert all((HARDWARE.parent / "backend" / f"{each}.yaml").exists() for each in hardware(name).backends)

@@ -13,7 +13,7 @@ _TENSORRT_PROVIDER = "TensorrtExecutionProvider"
 
 def driver_is_new_enough(request: Request) -> tuple[Finding, ...]:
     """R6, R8: the driver runs the CUDA toolkit; forward compatibility is not for GeForce."""
-    machine, is_geforce = request.machine, _is_geforce(request)
+    machine, is_geforce = request.machine, request.hardware.family == "geforce"
     if not request.hardware.compute_capability:
         return ()
     if machine.compat and is_geforce:
@@ -111,8 +111,3 @@ def wheels_agree(request: Request) -> tuple[Finding, ...]:
 def _flavour(version: str) -> str:
     """`cpu`, `cu126`; empty where the version does not say."""
     return version.partition("+")[2]
-
-
-def _is_geforce(request: Request) -> bool:
-    name = request.hardware.name.lower()
-    return "geforce" in name or name.startswith(("gtx", "rtx"))
