@@ -14,6 +14,7 @@ from mobuild.facts.releases import releases
 from mobuild.hardware import Hardware
 from mobuild.runtime import cuda
 
+_MEMORY_SHARE = 0.15  # a data sheet's gigabytes and the driver's differ by less
 _JETSON = Path("/etc/nv_tegra_release")  # of Jetson Linux
 _REMEDY = "hardware=cpu builds for the CPU; hardware=l4 for a card that is not here; mobuild list names all"
 
@@ -51,6 +52,18 @@ def here() -> Hardware:
 def _card() -> tuple[cuda.Card | None, str]:
     """Asked once: opening CUDA takes a while."""
     return cuda.card()
+
+
+def driver_cuda(hardware: Hardware) -> str:
+    """The newest CUDA that the driver here runs, where the first GPU here is `hardware`; else empty."""
+    if not hardware.compute_capability:
+        return ""
+    card, _ = _card()
+    if card is None or card.compute_capability != hardware.compute_capability:
+        return ""
+    share = card.memory_bytes / 2**30 / (hardware.memory_gib or card.memory_bytes / 2**30)
+    is_alike = hardware.sms in (0, card.sms) and abs(share - 1) <= _MEMORY_SHARE
+    return card.cuda if is_alike else ""
 
 
 def _host() -> str:

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mobuild import device
 from mobuild.contract.findings import Finding
 from mobuild.contract.formats import asked_names_are_single
 from mobuild.contract.options import command_is_known
@@ -110,13 +111,19 @@ def request_for(job: Job, spec: NodeSpec, keys: Keys) -> Request | None:
     return Request(
         hardware=job.hardware,
         backend=backend.name,
-        backend_version=getattr(backend, "version", "") or environment.distributions.get(backend.distribution, ""),
+        backend_version=getattr(backend, "version", "") or installed_version(backend, environment.distributions),
         precision=str(getattr(spec.node, "precision", "")),
         options={each.name: getattr(backend, each.name) for each in dataclasses.fields(backend)},
         distributions=environment.distributions,
         python=environment.version,
-        machine=job.settings.checking.machine,
+        machine=dataclasses.replace(job.settings.checking.machine, driver_cuda=device.driver_cuda(job.hardware)),
     )
+
+
+def installed_version(backend: Any, distributions: Mapping[str, str]) -> str:
+    """The version of a backend's builder, under whichever of its names it is installed; empty without one."""
+    names = (backend.distribution, *backend.tools)
+    return next((distributions[name] for name in names if name in distributions), "")
 
 
 def strictly(job: Job, found: Sequence[Finding]) -> tuple[Finding, ...]:

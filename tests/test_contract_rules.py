@@ -58,6 +58,9 @@ def said_of(request: Request, summary: Mapping[str, Any] | None = None, **fields
     return [(each.code, each.severity) for each in check_model(model)]
 
 
+CU13 = {"tensorrt": "10.16", "tensorrt-cu13": "10.16", "tensorrt-cu13-libs": "10.16"}
+
+
 @pytest.mark.parametrize("request_", [RTX, TENSORRT, RUNTIME])
 def test_a_plain_model_has_no_finding(request_: Request) -> None:
     assert said_of(request_) == []
@@ -91,6 +94,13 @@ def test_a_plain_model_has_no_finding(request_: Request) -> None:
         (on_card("l4", machine=Machine(cuda="12.9", driver="535.54.03")), [("R6", "warning")]),
         (replace(RTX, machine=Machine(cuda="13.2", driver="580.65.06")), [("R6", "error")]),  # compiles on the card
         (on_card("l4", machine=Machine(cuda="12.9", driver="620.10")), []),
+        (on_card("l4", version="10.16", distributions=CU13, machine=Machine(driver="535.54.03")), [("R6", "warning")]),
+        (on_card("l4", version="10.16", distributions=CU13, machine=Machine(driver_cuda="12.8")), [("R6", "warning")]),
+        (on_card("l4", version="10.16", distributions=CU13, machine=Machine(driver_cuda="13.0")), []),
+        (on_card("l4", version="10.16", distributions=CU13), []),
+        (on_card("l4", version="10.8", distributions=CU13, machine=Machine(driver_cuda="12.8")), []),  # another version
+        (on_card("l4", machine=Machine(cuda="13.1", driver_cuda="13.0")), [("R6", "warning")]),
+        (on_card("l4", machine=Machine(cuda="12.9", driver_cuda="13.0")), []),
         (on_card("v100", version="10.4", machine=Machine(cuda="13.0")), [("R7", "error"), ("R7", "error")]),
         (on_card("l4", version="10.13.2", machine=Machine(cuda="11.8")), [("R7", "error")]),
         (on_card("rtx4090", machine=Machine(compat=True)), [("R8", "error")]),
@@ -148,6 +158,20 @@ def test_r16_pairs_onnx_runtime_with_tensorrt(runtime: str, tensorrt: str, expec
 )
 def test_commands_are_judged(words: str, version: str, expected: list[tuple[str, str]]) -> None:
     assert [(each.code, each.severity) for each in command_is_known(words, version, "engine")] == expected
+
+
+def test_r6_names_the_driver_that_is_here_and_what_is_newer() -> None:
+    (here,) = check(on_card("l4", version="10.16", distributions=CU13, machine=Machine(driver_cuda="12.8")))
+    (told,) = check(on_card("rtx4090", machine=Machine(cuda="13.1", driver_cuda="13.0")))
+
+    assert here.message == (
+        "the driver here runs CUDA up to 12.8, the installed wheels of TensorRT 10.16 are for CUDA 13"
+    )
+    assert here.hint == "a driver from 580.65.06 on, or the package cuda-compat of that CUDA"
+    assert told.message == (
+        "the driver here runs CUDA up to 13.0, check.cuda is 13.1: code that is compiled at run time may not load"
+    )
+    assert told.hint == "a driver from 580.65.06 on"
 
 
 def test_r5_names_the_replacement() -> None:

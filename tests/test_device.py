@@ -20,7 +20,7 @@ DRIVER = """\
 int cuInit(unsigned flags) { return atoi(getenv("FAKE_STATUS")); }
 int cuDriverGetVersion(int *version) { *version = 12080; return 0; }
 int cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
-int cuDeviceGetName(char *name, int size, int device) { strncpy(name, getenv("FAKE_NAME") ? getenv("FAKE_NAME") : "NVIDIA L20", size); return 0; }
+int cuDeviceGetName(char *name, int size, int device) { strncpy(name, getenv("FAKE_NAME"), size); return 0; }
 int cuDeviceTotalMem_v2(size_t *size, int device) { *size = 47ull << 30; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   switch (attribute) {
@@ -47,7 +47,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     (folder / "driver.c").write_text(DRIVER)
     library = folder / "libcuda.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "driver.c"], check=True)
-    return {"LD_LIBRARY_PATH": str(folder), "FAKE_MAJOR": "8", "FAKE_STATUS": "0"}
+    return {"LD_LIBRARY_PATH": str(folder), "FAKE_MAJOR": "8", "FAKE_STATUS": "0", "FAKE_NAME": "NVIDIA L20"}
 
 
 @pytest.fixture
@@ -87,6 +87,19 @@ def test_a_consumer_card_is_told_from_a_data_centres(project: Project, driver: M
 
     assert project.mobuild(*words, env=driver).status == 0
     assert "R8 " in project.mobuild(*words, env=geforce, check=False).out
+
+
+def test_the_driver_here_is_judged_where_the_card_is_the_one_that_is_named(
+    project: Project, driver: Mapping[str, str]
+) -> None:
+    """The fake driver knows CUDA up to 12.8, and the installed wheels of TensorRT-RTX are for 13."""
+    words = ("check", "target=engine", "recipe=crepe_tiny", "backend=tensorrt_rtx")
+
+    said = {name: project.mobuild(*words, f"hardware={name}", env=driver).out for name in ("auto", "l20", "l4")}
+
+    assert [name for name, out in said.items() if "R6 " in out] == ["auto", "l20"]
+    assert "the driver here runs CUDA up to 12.8" in said["l20"]
+    assert "R6 " not in project.mobuild(*words, "hardware=l20").out
 
 
 def test_an_artifact_has_the_key_of_the_cards_own_file(project: Project, driver: Mapping[str, str]) -> None:

@@ -15,13 +15,15 @@ class Machine:
     """The machine that the engine is for, as far as it is told (`check.cuda`, …); an empty text is unknown.
 
     `runtime` is the version of the TensorRT or ONNX Runtime that will open the engine; `compat`: the package of CUDA's
-    forward compatibility is installed there; `plugins` are operators that plugins bring along.
+    forward compatibility is installed there; `plugins` are operators that plugins bring along. `driver_cuda`, which
+    nobody tells: the newest CUDA that the driver of this very machine runs, where the card that is asked for is here.
     """
 
     cuda: str = ""
     driver: str = ""
     python: str = ""
     runtime: str = ""
+    driver_cuda: str = ""
     compat: bool = False
     plugins: tuple[str, ...] = ()
 

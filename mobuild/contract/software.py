@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from mobuild.contract.findings import Finding, found
 from mobuild.contract.request import Request
-from mobuild.facts import Support, order
+from mobuild.facts import Support, minor, order
 from mobuild.facts.cuda import compiles, driver_fits, driver_floor
 from mobuild.facts.releases import cuda_fits, host_fits, nearest_release, python_fits, release
 
@@ -22,15 +24,49 @@ def driver_is_new_enough(request: Request) -> tuple[Finding, ...]:
             "GeForce it ends in error 804"
         )
         return (Finding("R8", "error", request.where, message, "an image of a CUDA that the driver has, without it"),)
-    if not machine.cuda or not machine.driver or machine.compat:
+    wheels = _wheels_cuda(request)
+    if machine.compat or not (machine.cuda or wheels):
         return ()
-    answer = driver_fits(machine.driver, machine.cuda)
+    if not machine.driver:
+        return _driver_here(request, wheels)
+    answer = driver_fits(machine.driver, machine.cuda or wheels)
+    if not machine.cuda and answer.word == "no":  # the wheels are this machine's, the driver that of another
+        answer = Support("unverified", answer.why, answer.source)
     if answer.word == "limited" and request.backend == "tensorrt_rtx":
         answer = Support("no", f"{answer.why}, and TensorRT-RTX compiles on the card", answer.source)
-    remedies = [f"a driver from {driver_floor(machine.cuda)} on" if driver_floor(machine.cuda) else "a newer driver"]
-    if not is_geforce:
-        remedies.append("the package cuda-compat of that CUDA")
-    return found("R6", answer, request.where, answer.why, ", or ".join(remedies))
+    return found("R6", answer, request.where, answer.why, _newer_driver(machine.cuda or wheels, is_geforce))
+
+
+def _driver_here(request: Request, wheels: str) -> tuple[Finding, ...]:
+    """R6, of the driver of this machine, where the card is here; it may be another's that the engine is for."""
+    newest, cuda = request.machine.driver_cuda, request.machine.cuda or wheels
+    if not newest or minor(cuda) <= minor(newest) or cuda == newest.split(".")[0]:
+        return ()
+    user = "check.cuda is" if request.machine.cuda else f"the installed wheels of {request.product} are for CUDA"
+    message = f"the driver here runs CUDA up to {newest}, {user} {cuda}"
+    if cuda.split(".")[0] == newest.split(".")[0]:
+        message += ": code that is compiled at run time may not load"
+    hint = _newer_driver(cuda, request.hardware.family == "geforce")
+    return (Finding("R6", "warning", request.where, message, hint),)
+
+
+def _newer_driver(cuda: str, is_geforce: bool) -> str:
+    floor = driver_floor(cuda)
+    remedies = [f"a driver from {floor} on" if floor else "a newer driver"]
+    remedies += [] if is_geforce else ["the package cuda-compat of that CUDA"]
+    return ", or ".join(remedies)
+
+
+def _wheels_cuda(request: Request) -> str:
+    """The major version of CUDA that the installed wheels of the builder are for; empty where that is not known."""
+    prefix = request.backend.replace("_", "-")
+    found = {
+        match[1]
+        for name, version in request.distributions.items()
+        if (match := re.fullmatch(prefix + r"-cu(\d\d)(-libs|-bindings)?", name))
+        and all(one == other for one, other in zip(order(request.backend_version), order(version), strict=False))
+    }
+    return found.pop() if request.is_tensorrt and len(found) == 1 else ""
 
 
 def cuda_serves_the_card(request: Request) -> tuple[Finding, ...]:

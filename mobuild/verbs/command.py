@@ -11,6 +11,7 @@ from mobuild.errors import NodeFailed
 from mobuild.facts.releases import PRODUCTS, release
 from mobuild.graph import local_source
 from mobuild.job import Job
+from mobuild.judging import installed_version
 from mobuild.report import messages
 from mobuild.report.artifacts import artifact_path
 from mobuild.steps import Plan, Step
@@ -64,7 +65,7 @@ def _version(session: Session, step: Step) -> str:
     """The builder's: asked for, installed, or the newest that is known."""
     backend: Any = getattr(step.spec.node, "backend", None)
     installed = session.keys.environment(step.spec.python).distributions
-    found = getattr(backend, "version", "") or installed.get(backend.distribution, "")
+    found = getattr(backend, "version", "") or installed_version(backend, installed)
     if found or backend.name not in PRODUCTS:
         return str(found)
     newest = release(backend.name).version
