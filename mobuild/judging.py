@@ -7,10 +7,11 @@ engine: the engine's own input, or that of a node before it that keeps the opera
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from mobuild import device
+from mobuild import device, vocabulary
 from mobuild.contract.findings import Finding
 from mobuild.contract.formats import asked_names_are_single
 from mobuild.contract.options import command_is_known
@@ -21,11 +22,34 @@ from mobuild.errors import Refused
 from mobuild.graph import NodeSpec
 from mobuild.job import Job
 from mobuild.keys import Keys
+from mobuild.steps import Step
+from mobuild.vocabulary import Vocabulary
 
 _ENGINE, _MODEL = "build_engine", "model"
 _KEEP_OPERATORS = ("calibrate", "quantize")  # what any other kind makes of a model may mend what is wrong with it
 
 Summary = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What is known of the samples that a model is for: their sizes and their tokenizers, by node."""
+
+    samples: Mapping[str, Summary]
+    vocabularies: Mapping[str, Vocabulary]
+
+    @staticmethod
+    def of(steps: Iterable[Step], paths: Callable[[Step], Path | None]) -> Data:
+        """What the records of `steps` and the files of sources tell; `paths` says where a step's artifact lies."""
+        samples, vocabularies = {}, {}
+        for step in steps:
+            if step.record and "input_lengths" in step.record.measurements:
+                samples[step.spec.name] = step.record.measurements["input_lengths"]
+            node: Any = step.spec.node
+            may_be = node.kind == "source" and node.suffix in ("", ".json")  # a file, or a folder
+            if may_be and (path := paths(step)) and (found := vocabulary.read(path)):
+                vocabularies[step.spec.name] = found
+        return Data(samples, vocabularies)
 
 
 def of_configuration(job: Job, keys: Keys) -> tuple[Finding, ...]:
@@ -56,23 +80,21 @@ def _of_engine(spec: NodeSpec, request: Request) -> tuple[Finding, ...]:
     return (*backend_builds(lacking, request, where), *asked_sizes_rise(node.shapes, where))
 
 
-def of_step(
-    job: Job, name: str, keys: Keys, summary: Summary, node: str, samples: Mapping[str, Summary]
-) -> tuple[Finding, ...]:
+def of_step(job: Job, name: str, keys: Keys, summary: Summary, node: str, data: Data) -> tuple[Finding, ...]:
     """All findings about the model of `node` that node `name` is about to read, for the engines that come of it."""
-    found = [of_model(job, engine, keys, summary, node, engine == name, samples) for engine in engines_of(job, name)]
+    found = [of_model(job, engine, keys, summary, node, engine == name, data) for engine in engines_of(job, name)]
     return tuple(dict.fromkeys(each for one in found for each in one))
 
 
 def of_model(
-    job: Job, engine: str, keys: Keys, summary: Summary, node: str, is_final: bool, samples: Mapping[str, Summary]
+    job: Job, engine: str, keys: Keys, summary: Summary, node: str, is_final: bool, data: Data
 ) -> tuple[Finding, ...]:
     """All findings about the model that `node` wrote, on its way into an engine of the job."""
     spec = job.graph.nodes[engine]
     request = request_for(job, spec, keys)
     assert request
     shapes = getattr(spec.node, "shapes", None)
-    return strictly(job, check_model(Model(request, summary, node, is_final, shapes, samples)))
+    return strictly(job, check_model(Model(request, summary, node, is_final, shapes, data.samples, data.vocabularies)))
 
 
 def engines(job: Job) -> tuple[str, ...]:

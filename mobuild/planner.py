@@ -9,7 +9,8 @@ stop the wave; one below an error is *blocked*.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mobuild import judging, sources
@@ -100,17 +101,23 @@ class Planner:
         if producer is None or producer.record is None or not producer.record.onnx:
             return step
         is_engine = getattr(step.spec.node, "backend", None) is not None  # the others' models are on their way there
-        samples = _sampled(step, above)
+        data = judging.Data.of(_upstream(step, above), self.artifact)
         said: list[tuple[Finding, ...]] = []
         for user in step.users:
             job, onnx = self.jobs[user.job], producer.record.onnx
-            said.append(judging.of_step(job, user.name, self.keys, onnx, producer.spec.name, samples))
+            said.append(judging.of_step(job, user.name, self.keys, onnx, producer.spec.name, data))
             if not is_engine and judging.refusal(said[-1]) is None:
                 return step
         refusals = [judging.refusal(found) for found in said]
         if refusals[0] and all(refusals):
             raise refusals[0]
         return dataclasses.replace(step, findings=tuple(dict.fromkeys(each for found in said for each in found)))
+
+    def artifact(self, step: Step) -> Path | None:
+        """Where the artifact of a step lies: in the store, or with the user; None where there is none."""
+        if step.source:
+            return step.source.main
+        return self.store.objects.path(step.digest) if step.digest else None
 
     def tokens(self, step: Step, above: Mapping[str, Step]) -> dict[str, tuple[str, ...]]:
         """The stat tokens of the user's files that a step is about to read, by role."""
@@ -263,17 +270,13 @@ def _gates(job: Job) -> dict[str, dict[str, float]]:
     return above
 
 
-def _sampled(step: Step, above: Mapping[str, Step]) -> dict[str, Mapping[str, object]]:
-    """Node → sizes of the samples that it read, of the nodes that a step is made from."""
-    found: dict[str, Mapping[str, object]] = {}
+def _upstream(step: Step, above: Mapping[str, Step]) -> Iterator[Step]:
+    """The steps that a step is made from, directly or not."""
     waiting = [step]
     while waiting:
         for edge in waiting.pop().needs.values():
-            one = above[edge.identity]
-            waiting.append(one)
-            if one.record and "input_lengths" in one.record.measurements:
-                found[one.spec.name] = one.record.measurements["input_lengths"]
-    return found
+            waiting.append(above[edge.identity])
+            yield waiting[-1]
 
 
 def _blocked(step: Step, reason: str) -> Step:

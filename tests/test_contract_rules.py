@@ -14,6 +14,7 @@ from mobuild.contract import codes
 from mobuild.contract.options import command_is_known
 from mobuild.contract.rules import Machine, Model, Request, check, check_model
 from mobuild.hardware import Hardware
+from mobuild.vocabulary import Vocabulary
 from tests import check_codes
 from tests.projects import hardware
 
@@ -267,6 +268,23 @@ def test_all_nodes_of_an_operator_are_named_at_once_with_the_first_version() -> 
     assert found.where == "nodes 'a', 'b'"
     assert found.message == "operator STFT: STFT is there from TensorRT 10.5 on"
     assert found.hint == "TensorRT 10.5 is the first that has it"
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "expected"),
+    [
+        (Vocabulary(100, {"pad": 0, "eos": 99}), []),
+        (Vocabulary(101, {"pad": 0}), [("T2", "warning")]),  # a word that may never come
+        (Vocabulary(101, {"pad": 100}), [("T2", "error")]),
+        (Vocabulary(100, {"pad": -1}), [("T2", "warning")]),
+        (Vocabulary(50), []),
+    ],
+)
+def test_tokenizers_are_compared_with_the_largest_table(vocabulary: Vocabulary, expected: list[Any]) -> None:
+    tables = {"embeddings": {"kinds": 2, "words": 100}}
+
+    assert said_of(RTX, tables, vocabularies={"tokenizer": vocabulary}) == expected
+    assert said_of(RTX, {}, vocabularies={"tokenizer": vocabulary}) == []
 
 
 @pytest.mark.parametrize(

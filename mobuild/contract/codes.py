@@ -12,7 +12,7 @@ FAMILIES = {
     "quantisation": ("Q1", "Q2"),
     "profiles": ("P1", "P2", "P3", "P4"),
     "memory": ("M1",),
-    "tokens": ("T1",),
+    "tokens": ("T1", "T2"),
     "node": ("N1", "N2"),
 }
 OF_GRAPHS = ("format", "operators", "quantisation", "profiles", "memory", "tokens")
@@ -55,6 +55,7 @@ SAYS = {
     "P3": "samples whose sizes no profile takes",
     "P4": "a maximum far above what 99 % of the samples need",
     "T1": "ids beyond the rows of an embedding, or below 0",
+    "T2": "a tokenizer, its padding or its end token, beyond the rows of the embedding",
     "N1": "a node that refuses its own parameters, inputs or environment",
     "N2": "the parser of TensorRT-RTX itself, asked with check.parser=true, refuses the model",
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from mobuild.facts.releases import PRODUCTS, release
 from mobuild.hardware import Hardware
+from mobuild.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class Model:
     """A model on its way into the engine of `request`.
 
     `node` wrote it; `is_final`: the engine is built of this very graph, so its types are final; `shapes` are the
-    engine's; `samples` are manifests of data (`data.manifest`) by the node that read them.
+    engine's; `samples` are manifests of data (`data.manifest`) by the node that read them; `vocabularies` those of
+    tokenizers by the source node that they are.
     """
 
     request: Request
@@ -89,6 +91,7 @@ class Model:
     is_final: bool = True
     shapes: Any = None
     samples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
     @property
     def where(self) -> str:

@@ -59,6 +59,7 @@ OF_MODELS: tuple[Callable[[Model], Findings], ...] = (
     profiles.maximum_is_needed,
     memory.engine_fits,
     tokens.tables_hold_the_vocabulary,
+    tokens.tables_hold_the_tokens,
 )
 
 

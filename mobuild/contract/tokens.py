@@ -1,4 +1,4 @@
-"""Rules on tokens: what the inputs may hold against the tables that they are looked up in (T1)."""
+"""Rules on tokens: what the inputs may hold against the tables that they are looked up in (T1, T2)."""
 
 from __future__ import annotations
 
@@ -22,3 +22,26 @@ def tables_hold_the_vocabulary(model: Model) -> tuple[Finding, ...]:
             message = f"its range begins with {low}: a negative id (a pad of -1) reads the last rows of its table"
             findings += (Finding("T1", "warning", where, message, "give padding an id of its own, and mask it"),)
     return findings
+
+
+def tables_hold_the_tokens(model: Model) -> tuple[Finding, ...]:
+    """T2: the ids of a tokenizer lie within the rows of the largest table, which is that of the words."""
+    tables = model.summary.get("embeddings", {})
+    if not tables:
+        return ()
+    name = max(tables, key=lambda each: int(tables[each]))
+    return tuple(finding for node in model.vocabularies for finding in _beyond(model, node, name, tables[name]))
+
+
+def _beyond(model: Model, node: str, name: str, rows: int) -> tuple[Finding, ...]:
+    """A padding or an end beyond the rows is read with nearly every text, a word perhaps never."""
+    vocabulary = model.vocabularies[node]
+    special = {each: number for each, number in vocabulary.special.items() if number >= rows or number < 0}
+    if vocabulary.size <= rows and not special:
+        return ()
+    message = f"the tokenizer of node {node!r} has ids up to {vocabulary.size - 1}"
+    message += f" ({', '.join(f'{each} is {number}' for each, number in special.items())})" if special else ""
+    message += f", its table has {rows} rows"
+    hint = "the tokenizer that the model was trained with; or a table with a row for each added token, exported again"
+    is_sure = any(number >= rows for number in special.values())  # -1 may stand for none
+    return (Finding("T2", "error" if is_sure else "warning", f"input {name!r}", message, hint),)

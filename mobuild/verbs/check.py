@@ -40,11 +40,7 @@ class _Job:
     def __init__(self, session: Session, plan: Plan, number: int) -> None:
         self.session, self.plan, self.number = session, plan, number
         self.job = plan.jobs[number]
-        self.samples = {
-            name: step.record.measurements["input_lengths"]
-            for name in self.job.graph.nodes
-            if (step := self._step(name)).record and "input_lengths" in step.record.measurements
-        }
+        self.data = judging.Data.of(map(self._step, self.job.graph.nodes), session.planner.artifact)
 
     def checked(self) -> Iterator[Checked]:
         """What rules say of the configuration, then of each engine's model, then what nodes themselves refuse."""
@@ -79,7 +75,7 @@ class _Job:
     def _of_model(self, engine: str, name: str, summary: Mapping[str, Any]) -> Iterator[Checked]:
         is_final = self.job.graph.edges[engine]["model"].node == name
         keys = self.session.keys
-        for finding in judging.of_model(self.job, engine, keys, summary, name, is_final, self.samples):
+        for finding in judging.of_model(self.job, engine, keys, summary, name, is_final, self.data):
             yield self._found(engine, finding)
         if self.job.settings.checking.parser:
             for finding in refusals(self.job.graph.nodes[engine].node, self._file(name)):
@@ -87,11 +83,9 @@ class _Job:
 
     def _file(self, name: str) -> Path:
         """Where the model of a node lies."""
-        step = self._step(name)
-        if step.source:
-            return step.source.main
-        assert step.digest
-        return self.session.store.objects.path(step.digest)
+        found = self.session.planner.artifact(self._step(name))
+        assert found
+        return found
 
     def _step(self, name: str) -> Step:
         return self.plan.steps[self.plan.of[self.number][name]]
