@@ -61,8 +61,8 @@ def test_an_onnx_file_is_judged_without_a_build(files: Project) -> None:
     assert done.status == 1
     assert said(done).splitlines() == [
         "error   R10  m/l4 engine: nodes 'find', 'z': operator NonZero: TensorRT-RTX takes no NonZero",
-        "             export the model without it, or say that a plugin has it: check.plugins=[NonZero]; or "
-        "backend=onnxruntime",
+        "             TensorRT has NonZero from 8.5 on: backend=tensorrt; or export the model without it, or say that "
+        "a plugin has it: check.plugins=[NonZero]; or backend=onnxruntime",
         "1 error, 0 warnings, 0 notes",
     ]
     assert not (files.root / "build").exists()
@@ -305,3 +305,4 @@ def test_the_parser_itself_is_asked_on_request(files: Project) -> None:
     asked = files.mobuild(*words, "check.parser=true", check=False)
     assert asked.status == 1
     assert "error   N2   m/l4 engine: node 'find': the parser of TensorRT-RTX" in said(asked)
+    assert "\n             TensorRT has NonZero from 8.5 on: backend=tensorrt\n" in said(asked)

@@ -23,7 +23,21 @@ def _text(parser_error: Any, graph: Any) -> str:
     if node is None:
         return str(parser_error)
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    return f"node {node.name or node.output[0]!r} ({operator}): {parser_error.code().name}: {parser_error.desc()}"
+    said = f"node {node.name or node.output[0]!r} ({operator}): {parser_error.code().name}: {parser_error.desc()}"
+    taken = _taken_from(operator) if parser_error.code().name == "UNSUPPORTED_NODE" else ""
+    return f"{said} ({taken})" if taken else said
+
+
+def _taken_from(operator: str) -> str:
+    """What the facts say of the operator; empty where they cannot be read."""
+    try:
+        from mobuild.facts.operators import taken_from
+    except ImportError:  # a Python that is too old for them
+        return ""
+    try:
+        return taken_from(operator)
+    except ImportError:  # an environment of the user's without PyYAML
+        return ""
 
 
 def _node(parser_error: Any, graph: Any) -> Any:

@@ -91,4 +91,7 @@ def _remedy(model: Model, name: str) -> str:
     plugin = name.rpartition("::")[2]
     if not model.request.is_tensorrt:
         return "export the model without it"
-    return f"export the model without it, or say that a plugin has it: check.plugins=[{plugin}]; or backend=onnxruntime"
+    other = tensorrt.taken_from(name)  # for TensorRT-RTX, whose parser has less
+    other = f"{other}: backend=tensorrt; or " if other else ""
+    own = f"export the model without it, or say that a plugin has it: check.plugins=[{plugin}]"
+    return f"{other}{own}; or backend=onnxruntime"

@@ -90,6 +90,12 @@ def first_with(name: str) -> str:
     return since.version if since else ""
 
 
+def taken_from(name: str) -> str:
+    """`TensorRT has STFT from 10.5 on`; empty when no release is known to."""
+    first = first_with(name)
+    return f"TensorRT has {name} from {first} on" if first else ""
+
+
 def _without(name: str, version: str, unknown: str) -> Support:
     """An operator that no release is known to take: surely none, or simply not in the table."""
     row = next((each for each in rows(_Unsupported, "operators", "unsupported") if name in each.operators), None)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.contract.findings import Finding
+from mobuild.facts.operators import taken_from
 
 _RTX = "tensorrt_rtx"
 _SECONDS = 300
@@ -40,4 +41,6 @@ def refusals(node: Any, model: Path) -> Iterator[Finding]:
         return
     for name, operator, words in answer["errors"]:
         where = f"node {name!r}" if name else f"operator {operator}" if operator else f"model '{file}'"
-        yield Finding("N2", "error", where, f"the parser of TensorRT-RTX {answer['version']} refuses it: {words}")
+        message = f"the parser of TensorRT-RTX {answer['version']} refuses it: {words}"
+        taken = taken_from(operator)
+        yield Finding("N2", "error", where, message, f"{taken}: backend=tensorrt" if taken else "")

@@ -115,6 +115,12 @@ def unsupported(path: Path) -> Path:
     return save(path, nodes, [_value("x", [2, 2])], [_value("y", None)], {})
 
 
+def positions(path: Path) -> Path:
+    """A node that TensorRT has and TensorRT-RTX has not."""
+    node = helper.make_node("NonZero", ["x"], ["y"], name="find")
+    return save(path, [node], [_value("x", [2, 2])], [_value("y", None, TensorProto.INT64)], {})
+
+
 def save(path: Path, nodes: Any, inputs: Any, outputs: Any, weights: dict[str, Any]) -> Path:
     constants = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "net", inputs, outputs, constants)

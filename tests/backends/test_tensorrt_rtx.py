@@ -64,6 +64,13 @@ def test_all_nodes_that_the_parser_refuses_are_named_at_once(tmp_path: Path) -> 
     assert "backend.plugins=[path]" in done.hint
 
 
+def test_the_first_tensorrt_with_an_operator_is_named(tmp_path: Path) -> None:
+    done = build(engine(shapes={}), engine_nets.positions(tmp_path / "m.onnx"), tmp_path / "out")
+
+    assert "node 'find' (NonZero): UNSUPPORTED_NODE: " in done.message
+    assert done.message.endswith("(TensorRT has NonZero from 8.5 on)")
+
+
 def test_memory_and_progress_are_read_from_the_log(tmp_path: Path) -> None:
     model = engine_nets.convolutions(tmp_path / "m.onnx")
 
