@@ -30,7 +30,7 @@ from mobuild.fingerprint import Digest
 from mobuild.graph import NodeSpec
 from mobuild.keys import has_user_code, runs_program
 from mobuild.planner import Planner
-from mobuild.results import Result
+from mobuild.results import Result, log_path
 from mobuild.staging import stage
 from mobuild.steps import Step
 from mobuild.store import Condition, Record, Store
@@ -118,8 +118,7 @@ class Builder:
             raise
 
     def _log(self, step: Step) -> Path:
-        user = step.users[0]
-        return self.logs / f"{user.job}.{user.name}.log"
+        return log_path(self.logs, step)
 
     def _stage(self, step: Step, above: Mapping[str, Step], folder: Path, log: Path) -> WorkerJob:
         secrets = self.planner.jobs[step.users[0].job].settings.secrets

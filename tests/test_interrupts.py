@@ -52,9 +52,9 @@ def load(weights):
 class Running:
     """A command line in a session of its own, as a shell's job is a group of its own."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, target: str = "onnx") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mobuild", "target=onnx"],
+            [sys.executable, "-m", "mobuild", f"target={target}"],
             cwd=project.root,
             env={**os.environ, "MOBUILD_CACHE": str(project.cache)},
             stdout=subprocess.PIPE,
@@ -195,12 +195,12 @@ def test_who_waits_for_another_process_can_be_interrupted(project: Project, star
 class Terminal:
     """A command line on a terminal of its own."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, target: str = "onnx") -> None:
         self.pid, self.descriptor = pty.fork()
         if not self.pid:
             os.chdir(project.root)
             os.environ.update(TERM="xterm", COLUMNS="100", MOBUILD_CACHE=str(project.cache))
-            os.execv(sys.executable, [sys.executable, "-m", "mobuild", "target=onnx"])
+            os.execv(sys.executable, [sys.executable, "-m", "mobuild", f"target={target}"])
         self.text = ""
 
     def read_until(self, pattern: str) -> None:
@@ -253,3 +253,21 @@ def test_ctrl_c_on_a_terminal_leaves_the_cursor_visible(project: Project) -> Non
     assert terminal.text.rindex(SHOW) > terminal.text.rindex(HIDE)
     assert plain_lines(terminal.text)[-1].endswith("and the next run goes on from there")
     wait_for(lambda: not any(is_running(pid) for pid in of_the_node))
+
+
+def test_a_terminal_shows_how_far_a_builder_is(project: Project) -> None:
+    """Builders write `[PROGRESS]` lines into their logs; the last one takes the place of the reason."""
+    fifo = project.root.parent / "fifo"
+    os.mkfifo(fifo)
+    tool = f"echo '[PROGRESS] Building: 1 of 6'; echo '[PROGRESS] Building: 2 of 6'; echo more; cat {fifo} > $1"
+    project.write("tool.sh", tool)
+    project.write(
+        "recipes/slow.yaml",
+        "# @package _global_\nnodes:\n  tool: {kind: command, cmd: 'sh tool.sh {out}', out: .txt}\n",
+    )
+    terminal = Terminal(project, "tool")
+
+    terminal.read_until(r"building +slow/cpu tool +[\d.]+ +Building: 2 of 6")
+    fifo.write_text("done")
+
+    assert terminal.end() == 0

@@ -9,22 +9,25 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mobuild.errors import MobuildError
 from mobuild.judging import told
 from mobuild.report import judged
 from mobuild.report.messages import warning
-from mobuild.results import Result, Run, Watcher
+from mobuild.results import Result, Run, Watcher, log_path, progress
 from mobuild.steps import Plan, Step
+
+_BUILDING = "building"
 
 if TYPE_CHECKING:
     from rich.live import Live
 
 
 @contextlib.contextmanager
-def live(plan: Plan) -> Iterator[Watcher]:
-    """A watcher that shows the run: a live table on a terminal, else lines."""
+def live(plan: Plan, logs: Path) -> Iterator[Watcher]:
+    """A watcher that shows the run: a live table on a terminal, else lines. `logs` is the folder of the run."""
     work = any(step.state != "fresh" for step in plan.steps.values())
     if not (work and sys.stderr.isatty()):
         yield Lines(plan)
@@ -32,7 +35,7 @@ def live(plan: Plan) -> Iterator[Watcher]:
     from rich.console import Console
     from rich.live import Live
 
-    table = Table(plan)
+    table = Table(plan, logs)
     with Live(console=Console(stderr=True), get_renderable=table.render, refresh_per_second=4) as view:
         table.view = view
         yield table
@@ -66,10 +69,10 @@ class Lines:
 
 
 class Table:
-    """A table that is redrawn a few times a second."""
+    """A table that is redrawn a few times a second; a node that tells its progress has it in place of its reason."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, logs: Path) -> None:
+        self.plan, self.logs = plan, logs
         self.view: Live | None = None
         self.begun: dict[str, float] = {}
         self.elsewhere: set[str] = set()
@@ -93,7 +96,8 @@ class Table:
             table.add_column(heading)
         for identity, step in self.plan.steps.items():
             state, seconds = self._state(identity, step)
-            cells = (state, label(self.plan, step), seconds, step.reasons[0] if step.reasons else "")
+            told = progress(log_path(self.logs, step)) if state == _BUILDING else ""
+            cells = (state, label(self.plan, step), seconds, told or (step.reasons[0] if step.reasons else ""))
             table.add_row(*map(Text, cells))  # as text: square brackets are no markup here
         return table
 
@@ -101,7 +105,7 @@ class Table:
         if result := self.results.get(identity):
             return result.state, f"{result.seconds:.1f}" if result.seconds else ""
         if begun := self.begun.get(identity):
-            word = "waiting for another process" if identity in self.elsewhere else "building"
+            word = "waiting for another process" if identity in self.elsewhere else _BUILDING
             return word, f"{time.monotonic() - begun:.1f}"
         return step.state, ""
 

@@ -114,7 +114,7 @@ def _schedule(session: Session, plan: Plan, name: str) -> Run:
     logs = session.store.runs.folder(name)
     store, planner, strict, seconds = session.store, session.planner, settings.strict, settings.timeout_seconds
     try:
-        with terminal.live(plan) as watcher:
+        with terminal.live(plan, logs) as watcher:
             builder = Builder(store, planner, executor, logs, strict, seconds, watcher.waiting)
             slots = settings.slots or default_slots()
             return Scheduler(planner, builder, watcher, slots, settings.keep_going).run(plan)
