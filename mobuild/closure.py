@@ -48,7 +48,7 @@ def closure(
     walk = _Walk(
         Search((str(folder), str(project), *environment.paths)),
         digest_of or digest_file,
-        _is_newer(environment.version),
+        _is_other(environment.version),
     )
     where, _ = usercode.split(reference)
     if usercode.is_file(where):
@@ -146,5 +146,7 @@ def _absolute(statement: Import, package: str) -> str | None:
     return ".".join([*parts[:kept], *([statement.module] if statement.module else [])])
 
 
-def _is_newer(version: str) -> bool:
-    return tuple(map(int, version.split(".")[:2])) > sys.version_info[:2]
+def _is_other(version: str) -> bool:
+    """Whether code for a Python of that version may hold syntax that this one cannot read; empty: of any."""
+    numbers = tuple(map(int, version.split(".")[:2])) if version else (0,)
+    return numbers > sys.version_info[:2] or numbers < (3,)

@@ -14,6 +14,7 @@ from typing import Any
 
 from mobuild import toolchain
 from mobuild.closure import Closure, closure
+from mobuild.errors import ToolchainError
 from mobuild.fingerprint import Fingerprint, digest_file, parameters
 from mobuild.graph import NodeSpec
 from mobuild.node import code_references
@@ -52,9 +53,27 @@ class Keys:
             self._environments[python] = toolchain.probe(python, self._cache) if python else toolchain.host()
         return self._environments[python]
 
+    def environment_of(self, spec: NodeSpec) -> Environment:
+        """Where the user's Python of a node runs: under the interpreter that its command names by a path, of any
+        age, else under the node's own.
+
+        Raises:
+            ToolchainError: as `environment` does. One that a command names may also be none, which its run says.
+        """
+        named = getattr(spec.node, "interpreter", None)
+        path = named(spec.root) if callable(named) else None
+        if path is None:
+            return self.environment(spec.python)
+        if path not in self._environments:
+            try:
+                self._environments[path] = toolchain.probe(path, self._cache, oldest=(0,))
+            except ToolchainError:
+                self._environments[path] = self.environment(spec.python)
+        return self._environments[path]
+
     def traits(self, spec: NodeSpec) -> Traits:
         """The traits of a node as things stand now."""
-        environment = self.environment(spec.python)
+        environment = self.environment_of(spec)
         closures = [self._closure(reference, spec.folder, spec) for reference in code_references(spec.node)]
         code = {name: value for each in closures for name, value in each.modules.items()}
         scripts = _scripts(spec)
@@ -81,9 +100,10 @@ class Keys:
         self._closures.clear()
 
     def _closure(self, reference: str, folder: Path, spec: NodeSpec) -> Closure:
-        place = (reference, folder, spec.root, spec.python)
+        environment = self.environment_of(spec)
+        place = (reference, folder, spec.root, environment.python)
         if place not in self._closures:
-            self._closures[place] = closure(reference, folder, spec.root, self.environment(spec.python))
+            self._closures[place] = closure(reference, folder, spec.root, environment)
         return self._closures[place]
 
     def _versions(self, spec: NodeSpec, environment: Environment, imports: Iterable[str]) -> dict[str, str]:

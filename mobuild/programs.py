@@ -11,18 +11,25 @@ import os
 import re
 import select
 import shlex
+import shutil
 import signal
 import subprocess
+import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 
-_PLACEHOLDER = re.compile(r"\{(out|in\.[\w-]+)\}")
+_PLACEHOLDER = re.compile(r"\{(\{)?(out|project|in\.[\w-]+)\}(?(1)\})")  # with two braces it stands for itself
+_INTERPRETER = re.compile(r"python(\d+(\.\d+)?)?")
+_OF_THE_NODE = ("python", "python3")  # the words for whichever Python runs the node
+_SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin")  # where a Python has every other program of the system beside it
 _SHOWN_LINES = 10
 _SHOWN_BYTES = 500  # of a line, its end
 _ASK_SECONDS = 0.1
+_LOGGED_BYTES = 32 << 20  # of a program's output from its beginning, and from its end:
+_LAST_BYTES = 1 << 20
 
 
 def split(cmd: str) -> list[str]:
@@ -37,13 +44,26 @@ def split(cmd: str) -> list[str]:
         raise ConfigError(f"cmd: {cmd!r} cannot be split into words: {error}") from error
 
 
-def named_files(cmd: str, project: Path, cwd: str = "") -> tuple[Path, ...]:
-    """Files below `project` that `cmd` names, sorted: scripts and data whose change is a change."""
+def named_files(cmd: str, project: Path, cwd: str = "", shell: bool = False) -> tuple[Path, ...]:
+    """Files below `project` that `cmd` names, sorted: scripts and data whose change is a change.
+
+    Alone, behind the `=` of an option, or as a module that a Python runs (`-m tools.export`).
+    """
     start = str(project / cwd)
-    places = (os.path.join(start, word) for word in split(cmd) if not _PLACEHOLDER.search(word))  # noqa: PTH118
+    words = (word.replace("{project}", str(project)) for word in _parts(cmd, shell))
+    parts = (part for word in words for part in (word, word.partition("=")[2]) if part)
+    places = (os.path.join(start, part) for part in parts if not _PLACEHOLDER.search(part))  # noqa: PTH118
     found = {Path(place).resolve() for place in places if os.path.isfile(place)}  # noqa: PTH113 - most words are none
     root = project.resolve() if found else project
     return tuple(sorted(path for path in found if root in path.parents))
+
+
+def interpreter(cmd: str, project: Path, cwd: str = "") -> Path | None:
+    """The Python that `cmd` names by its path, `./old/bin/python`; None where it leaves that to the node."""
+    first = split(cmd)[0]
+    if "/" not in first or _PLACEHOLDER.search(first) or not _INTERPRETER.fullmatch(Path(first).name):
+        return None
+    return project / cwd / Path(first).expanduser()
 
 
 def check_roles(cmd: str, roles: Iterable[str]) -> None:
@@ -52,9 +72,9 @@ def check_roles(cmd: str, roles: Iterable[str]) -> None:
     Raises:
         ConfigError: names it and lists the known ones.
     """
-    known = {"out", *(f"in.{role}" for role in roles)}
-    for name in _PLACEHOLDER.findall(cmd):
-        if name not in known:
+    known = {"out", "project", *(f"in.{role}" for role in roles)}
+    for brace, name in _PLACEHOLDER.findall(cmd):
+        if name not in known and not brace:
             raise ConfigError(
                 f"cmd: {{{name}}} is no input of this node.{did_you_mean(name, known)}",
                 f"known: {', '.join('{' + each + '}' for each in sorted(known))}; inputs are given by `needs`",
@@ -62,46 +82,100 @@ def check_roles(cmd: str, roles: Iterable[str]) -> None:
 
 
 def words(cmd: str, inputs: Mapping[str, Path], out: Path, shell: bool = False) -> list[str]:
-    """`cmd` with `{in.<role>}` and `{out}` replaced by paths: its words, or one text for a shell.
+    """`cmd` with `{in.<role>}`, `{out}` and `{project}`, the working directory, replaced by paths: its words, or one
+    text for a shell. `{{out}}` is the text `{out}`.
 
     Raises:
         ConfigError: a placeholder that is no input (`check_roles`).
     """
     check_roles(cmd, inputs)
     paths = {f"in.{role}": str(path) for role, path in inputs.items()}
-    paths["out"] = str(out)
+    paths.update(out=str(out), project=str(Path.cwd()))
 
     def place(found: re.Match[str]) -> str:
-        path = paths[found.group(1)]
+        if found.group(1):
+            return found.group()[1:-1]
+        path = paths[found.group(2)]
         return shlex.quote(path) if shell else path
 
     return [_PLACEHOLDER.sub(place, part) for part in ([cmd] if shell else split(cmd))]
 
 
 def run(words: list[str], cwd: Path, shell: bool = False) -> list[str]:
-    """Run to the end, every line of output going to the log as it comes; the last lines.
+    """Run to the end, its output going to the log as it comes; the last lines.
+
+    `python` is the Python that runs the node, and what lies beside it is found before other programs of its name.
 
     Raises:
         NodeFailed: the program cannot be started, or ends with another status than 0.
     """
+    started = [sys.executable, *words[1:]] if words[0] in _OF_THE_NODE and not shell else words
+    variables = {**os.environ, "PATH": _search_path()}
     try:
         process = subprocess.Popen(
-            words[0] if shell else words,
+            started[0] if shell else started,
             shell=shell,
             cwd=cwd,
-            env=dict(os.environ),
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
     except OSError as error:
-        missing = error.filename if error.filename is not None else words[0]
-        raise NodeFailed(f"{words[0]!r} cannot be started: {error.strerror} ({missing})") from error
+        raise _not_started(words[0], cwd, variables["PATH"], error) from error
     with process:
         tail = _stream(process)
     if process.returncode:
-        raise NodeFailed(f"{shlex.join(words)!r} {_ending(process.returncode)}", "\n".join(tail))
+        raise NodeFailed(f"{_shown_command(words, shell)!r} {_ending(process.returncode, shell)}", "\n".join(tail))
     return tail
+
+
+def _parts(cmd: str, shell: bool) -> list[str]:
+    """The words of `cmd` apart from a shell's operators; a module that a Python runs as its file."""
+    if shell:
+        found = shlex.shlex(cmd, posix=True, punctuation_chars=True)
+        found.whitespace_split, found.commenters = True, ""
+        words = list(found)
+    else:
+        words = split(cmd)
+    for before, module in zip(words, words[1:]):
+        if before == "-m":
+            words += [module.replace(".", "/") + ending for ending in (".py", "/__main__.py")]
+    return words
+
+
+def _search_path() -> str:
+    folder, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
+    return path if folder in _SYSTEM else os.pathsep.join([folder, path])
+
+
+def _not_started(program: str, cwd: Path, path: str, error: OSError) -> NodeFailed:
+    """Why the system did not start `program`, which it tells by a number alone."""
+    place = cwd / program if "/" in program else Path(shutil.which(program, path=path) or "")
+    hint = ""
+    if not cwd.is_dir():
+        reason, hint = f"there is no folder '{cwd}' to run it in", "cwd: is relative to the project"
+    elif "/" not in program and not place.name:
+        reason, hint = "there is no such program on PATH", f"PATH: {path}"
+    elif not place.exists():
+        reason, hint = f"there is no file '{place}'", "without cwd, paths are relative to the project"
+    elif isinstance(error, PermissionError):
+        reason = "it may not be executed"
+        hint = f"chmod +x {shlex.quote(program)}, or name what runs it: cmd: python {shlex.quote(program)} …"
+    elif first := _shebang(place):
+        reason, hint = f"its first line asks for {first!r}, which is not there", "name the program that runs it in cmd"
+        if first.endswith("\r"):
+            hint = f"its lines end in CR LF, as on Windows: sed -i 's/\\r$//' {shlex.quote(program)}"
+    else:
+        reason = f"it is no program for this machine ({error.strerror})"
+        hint = f"a script begins with a line such as #!/bin/sh, or is named after what runs it: cmd: sh {program} …"
+    return NodeFailed(f"{program!r} cannot be started: {reason}", hint)
+
+
+def _shebang(script: Path) -> str:
+    with open(script, "rb") as stream:
+        line = stream.read(256).partition(b"\n")[0]
+    return line[2:].lstrip().decode(errors="replace") if line.startswith(b"#!") else ""
 
 
 def _stream(process: subprocess.Popen[bytes]) -> list[str]:
@@ -112,19 +186,54 @@ def _stream(process: subprocess.Popen[bytes]) -> list[str]:
     assert process.stdout is not None
     pipe = process.stdout.fileno()
     tail: deque[bytes] = deque([b""], maxlen=_SHOWN_LINES + 1)
+    log = _Log()
     while True:
         has_ended = process.poll() is not None
         if select.select([pipe], [], [], 0 if has_ended else _ASK_SECONDS)[0]:
             chunk = os.read(pipe, 1 << 16)
             if not chunk:
                 break
-            os.write(1, chunk)
+            log.write(chunk)
             first, *rest = chunk.split(b"\n")
             tail[-1] = (tail[-1] + first)[-_SHOWN_BYTES:]
             tail.extend(line[-_SHOWN_BYTES:] for line in rest)
         elif has_ended:
             break
+    log.close()
     return [_shown(line) for line in tail if line.strip()][-_SHOWN_LINES:]
+
+
+class _Log:
+    """Descriptor 1, for the beginning of the output as it comes and for its end: a program that writes without end
+    must not fill the disk."""
+
+    def __init__(self) -> None:
+        self._room = _LOGGED_BYTES
+        self._last = b""
+        self._left_out = 0
+
+    def write(self, chunk: bytes) -> None:
+        now, later = chunk[: self._room], chunk[self._room :]
+        _write(now)
+        self._room -= len(now)
+        if later and not self._last:
+            _write(f"\n(more than {_LOGGED_BYTES >> 20} MiB: the rest follows when the program ends, its end alone)\n")
+        kept = self._last + later
+        if len(kept) > 2 * _LAST_BYTES:  # cut now and then, not at every chunk
+            self._left_out += len(kept) - _LAST_BYTES
+            kept = kept[-_LAST_BYTES:]
+        self._last = kept
+
+    def close(self) -> None:
+        if self._left_out:
+            _write(f"({self._left_out} bytes are left out)\n")
+        _write(self._last)
+
+
+def _write(data: bytes | str) -> None:
+    data = data.encode() if isinstance(data, str) else data
+    while data:
+        data = data[os.write(1, data) :]
 
 
 def _shown(line: bytes) -> str:
@@ -134,5 +243,20 @@ def _shown(line: bytes) -> str:
     return text if strange * 4 <= len(text) else f"({len(line)} bytes that are no text)"
 
 
-def _ending(status: int) -> str:
-    return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+def _shown_command(words: list[str], shell: bool) -> str:
+    return words[0] if shell else shlex.join(words)
+
+
+def _ending(status: int, shell: bool) -> str:
+    if status < 0:
+        return f"was killed by {_signal(-status)}"
+    if shell and status > 128 and (name := _signal(status - 128)).startswith("SIG"):  # so sh(1) passes it on
+        return f"ended with status {status}: what the shell ran was killed by {name}"
+    return f"ended with status {status}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # real-time signals have no names

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -47,12 +48,12 @@ def host() -> Environment:
     return _environment(Path(sys.executable), ".".join(map(str, sys.version_info[:3])), _host_paths())
 
 
-def probe(python: Path, cache: Path) -> Environment:
+def probe(python: Path, cache: Path, oldest: tuple[int, ...] = OLDEST, seconds: float = _PROBE_SECONDS) -> Environment:
     """The environment of another interpreter; its answer is kept in the folder `cache` until the
     interpreter, its `pyvenv.cfg` or one of its package folders changes.
 
     Raises:
-        ToolchainError: there is no such interpreter, it fails, or it is older than 3.8.
+        ToolchainError: there is no such interpreter, it fails, or it is older than `oldest`.
     """
     # not resolved: a virtual environment's python is a link
     python = Path(os.path.abspath(python))  # noqa: PTH100
@@ -60,10 +61,10 @@ def probe(python: Path, cache: Path) -> Environment:
     kept = cache / f"{digest_bytes(os.fsencode(python))}.json"
     document: Any = _remembered(kept, python)
     if document is None:
-        document = _ask(python)
+        document = _ask(python, seconds)
         document["tokens"] = _tokens(python, document["paths"])
         _keep(kept, document)
-    _check_version(python, document["version"])
+    _check_version(python, document["version"], oldest)
     return _environment(python, document["version"], tuple(document["paths"]))
 
 
@@ -88,28 +89,45 @@ def _host_paths() -> tuple[str, ...]:
     return tuple(entry for entry in [*first, *sys.path[1:]] if entry)
 
 
-def _ask(python: Path) -> dict[str, object]:
-    command = [str(python), "-c", _PROBE]
-    try:
-        answer = subprocess.run(command, capture_output=True, timeout=_PROBE_SECONDS, cwd="/")
-    except OSError as error:
-        raise ToolchainError(f"python {str(python)!r} cannot be started: {error.strerror}", _REMEDY) from error
-    except subprocess.TimeoutExpired as error:
-        raise ToolchainError(f"python {str(python)!r}: no answer in {_PROBE_SECONDS} s", _REMEDY) from error
-    if answer.returncode:
-        said = answer.stderr.decode(errors="replace").strip().splitlines()[-1:]
+def _ask(python: Path, seconds: float) -> dict[str, object]:
+    status, text, complaint = _answer(python, seconds)
+    if status:
+        said = complaint.strip().splitlines()[-1:]
         raise ToolchainError(
-            f"python {str(python)!r}: asked for its version, it ended with status {answer.returncode}"
+            f"python {str(python)!r}: asked for its version, it ended with status {status}"
             + "".join(f": {line}" for line in said),
             _REMEDY,
         )
-    return _parsed(python, answer.stdout.decode(errors="replace"))
+    return _parsed(python, text)
+
+
+def _answer(python: Path, seconds: float) -> tuple[int, str, str]:
+    """Status, output and errors of the probe; on a timeout all that it started ends with it, wrappers' children too."""
+    try:
+        asked = subprocess.Popen(
+            [str(python), "-c", _PROBE],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolchainError(f"python {str(python)!r} cannot be started: {error.strerror}", _REMEDY) from error
+    with asked:
+        try:
+            out, err = asked.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired as error:
+            os.killpg(asked.pid, signal.SIGKILL)
+            raise ToolchainError(f"python {str(python)!r}: no answer in {seconds:g} s", _REMEDY) from error
+    return asked.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
 
 def _parsed(python: Path, text: str) -> dict[str, object]:
     try:
-        return dict(json.loads(text.strip().splitlines()[-1]))  # a sitecustomize may print before
-    except (ValueError, IndexError) as error:
+        found = json.loads(text.strip().splitlines()[-1])  # a sitecustomize may print before
+        return {"version": found["version"], "paths": found["paths"]}
+    except (ValueError, IndexError, TypeError, KeyError) as error:
         raise ToolchainError(
             f"{str(python)!r} is no Python: expected its version, found {text.strip()[-60:]!r}", _REMEDY
         ) from error
@@ -120,8 +138,8 @@ def _check_there(python: Path) -> None:
         raise ToolchainError(f"python {str(python)!r}: there is no such file", _REMEDY)
 
 
-def _check_version(python: Path, version: object) -> None:
-    if tuple(map(int, str(version).split(".")[:2])) < OLDEST:
+def _check_version(python: Path, version: object, oldest: tuple[int, ...]) -> None:
+    if tuple(map(int, str(version).split(".")[:2])) < oldest:
         raise ToolchainError(
             f"python {str(python)!r}: expected Python {OLDEST[0]}.{OLDEST[1]} or newer, found {version}",
             "make an environment with a newer Python for the model",

@@ -151,3 +151,20 @@ def test_what_is_no_python_is_said_so(tmp_path):
 
     with pytest.raises(ToolchainError, match=r"is no Python: expected its version, found 'hello'"):
         toolchain.probe(python, tmp_path / "cache")
+
+
+def test_interpreter_that_never_answers_is_ended_with_all_that_it_started(tmp_path):
+    python = fake_python(tmp_path, "sleep 1000 & echo $! > $0.child; wait")
+
+    with pytest.raises(ToolchainError, match=r"no answer in 0\.5 s"):
+        toolchain.probe(python, tmp_path / "cache", seconds=0.5)
+
+    child = Path("/proc", (tmp_path / "python.child").read_text().strip(), "cmdline")
+    assert not child.exists() or not child.read_bytes()  # gone, or a zombie
+
+
+def test_interpreter_is_asked_without_the_terminal(tmp_path):
+    python = fake_python(tmp_path, "cat; echo nothing typed")
+
+    with pytest.raises(ToolchainError, match=r"is no Python: expected its version, found 'nothing typed'"):
+        toolchain.probe(python, tmp_path / "cache")

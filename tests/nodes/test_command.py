@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,7 +78,173 @@ def test_missing_program_is_named(project: Path) -> None:
     with pytest.raises(NodeFailed) as caught:
         Command("no-such-program {out}").build({}, project / "o")
 
-    assert caught.value.message == ("'no-such-program' cannot be started: No such file or directory (no-such-program)")
+    assert caught.value.message == "'no-such-program' cannot be started: there is no such program on PATH"
+    assert caught.value.hint.startswith("PATH: /")
+    assert f":{os.environ['PATH']}" in caught.value.hint
+
+
+def executable(project: Path, text: bytes, mode: int = 0o755) -> None:
+    (project / "tool").write_bytes(text)
+    (project / "tool").chmod(mode)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "reason", "hint"),
+    [
+        (
+            b"#!/bin/sh\n",
+            0o644,
+            "it may not be executed",
+            "chmod +x ./tool, or name what runs it: cmd: python ./tool …",
+        ),
+        (
+            b"#!/opt/no/python3\nprint()\n",
+            0o755,
+            "its first line asks for '/opt/no/python3', which is not there",
+            "name the program that runs it in cmd",
+        ),
+        (
+            b"#!/bin/sh\r\necho\r\n",
+            0o755,
+            "its first line asks for '/bin/sh\\r', which is not there",
+            "its lines end in CR LF, as on Windows: sed -i 's/\\r$//' ./tool",
+        ),
+        (
+            b"echo hello\n",
+            0o755,
+            "it is no program for this machine (Exec format error)",
+            "a script begins with a line such as #!/bin/sh, or is named after what runs it: cmd: sh ./tool …",
+        ),
+    ],
+    ids=["not executable", "no such interpreter", "CR LF", "no first line"],
+)
+def test_program_that_does_not_start_says_why(project: Path, text: bytes, mode: int, reason: str, hint: str) -> None:
+    executable(project, text, mode)
+
+    with pytest.raises(NodeFailed) as caught:
+        Command("./tool {out}").build({}, project / "o")
+
+    assert caught.value.message == f"'./tool' cannot be started: {reason}"
+    assert caught.value.hint == hint
+
+
+def test_program_and_folder_that_are_not_there_are_named(project: Path) -> None:
+    with pytest.raises(NodeFailed) as no_program:
+        Command("./tool {out}").build({}, project / "o")
+    with pytest.raises(NodeFailed) as no_folder:
+        Command("cp x {out}", cwd="nowhere").build({}, project / "o")
+
+    assert no_program.value.message == f"'./tool' cannot be started: there is no file '{project}/tool'"
+    assert no_folder.value.message == f"'cp' cannot be started: there is no folder '{project}/nowhere' to run it in"
+
+
+def test_python_is_the_one_that_runs_the_node(project: Path) -> None:
+    script(project, "import sys; open(sys.argv[1], 'w').write(sys.executable)")
+
+    for cmd, shell in (("python tool.py {out}", False), ("exec python tool.py {out}", True)):
+        Command(cmd, shell=shell).build({}, project / "out")
+        assert (project / "out").read_text() == PYTHON
+
+
+def test_braces_that_are_no_placeholder_are_text(project: Path) -> None:
+    Command("""printf '%s\\n' '{"a": {"b": 1}}' '{{out}}' '{}' {project} > {out}""", shell=True).build(
+        {}, project / "o"
+    )
+
+    assert (project / "o").read_text().splitlines() == ['{"a": {"b": 1}}', "{out}", "{}", str(project)]
+
+
+def test_words_are_split_as_a_shell_does(project: Path) -> None:
+    script(project, "import json, sys; open(sys.argv[1], 'w').write(json.dumps(sys.argv[2:]))")
+
+    Command("""python tool.py {out} 'a b' "c 'd'" e\\ f '' $HOME '*' --x='y z'""").build({}, project / "o")
+
+    assert json.loads((project / "o").read_text()) == ["a b", "c 'd'", "e f", "", "$HOME", "*", "--x=y z"]
+
+
+def test_program_may_run_in_the_folder_that_it_makes(project: Path) -> None:
+    script(project, "from pathlib import Path; Path('report.txt').write_text(Path.cwd().name)")
+
+    command = Command("python {project}/tool.py", out="folder", cwd="{out}")
+    command.build({}, project / "out")
+
+    assert (project / "out/report.txt").read_text() == "out"
+    assert command.files(project) == (project / "tool.py",)
+
+
+@pytest.mark.parametrize(
+    ("cmd", "out", "left"),
+    [
+        ("mkdir {out}; touch {out}/a", ".bin", "a folder"),
+        ("rmdir {out}; echo hello > {out}", "folder", "a file"),
+        ("rmdir {out}", "folder", "nothing"),
+        ("true", "folder", "an empty folder"),
+        ("true", "", "nothing"),
+        ("touch {out}", ".onnx", "an empty file"),
+        ("mkfifo {out}", "", "neither a file nor a folder"),
+        ("ln -s nowhere {out}", "", "a link to 'nowhere'"),
+    ],
+)
+def test_what_is_not_the_promised_output_is_a_failure(project: Path, cmd: str, out: str, left: str) -> None:
+    with pytest.raises(NodeFailed) as caught:
+        Command(cmd, out=out, shell=True).build({}, project / "o")
+
+    assert caught.value.message.endswith(f"ended with status 0, but left {left} where its output {{out}} should be")
+
+
+def test_empty_file_is_a_warning(project: Path) -> None:
+    built = Command("touch {out}", out=".txt").build({}, project / "o.txt")
+
+    assert built.warnings == ("command 'touch {out}' left an empty file",)
+
+
+def test_copy_of_a_link_to_an_input_is_the_input(project: Path) -> None:
+    (project / "object").write_text("data")
+    (project / "input").symlink_to(project / "object")
+
+    Command("cp -r {in.x} {out}").build({"x": project / "input"}, project / "o")
+
+    assert not (project / "o").is_symlink()
+    assert (project / "o").read_text() == "data"
+
+
+def test_input_is_closed(project: Path) -> None:
+    Command("cat > {out}; echo end >> {out}", shell=True).build({}, project / "o")
+
+    assert (project / "o").read_text() == "end\n"
+
+
+def test_signal_behind_a_shell_is_named(project: Path) -> None:
+    with pytest.raises(NodeFailed, match="ended with status 137: what the shell ran was killed by SIGKILL"):
+        Command("sh -c 'kill -9 $$'; exit $?", shell=True).build({}, project / "o")
+
+
+def test_signal_without_a_name_is_told_by_its_number(project: Path) -> None:
+    with pytest.raises(NodeFailed, match="was killed by signal 40"):
+        Command("kill -40 $$", shell=True).build({}, project / "o")
+
+
+def test_output_that_is_no_text_is_not_shown(project: Path) -> None:
+    with pytest.raises(NodeFailed) as caught:
+        Command("head -c 300 /dev/zero; echo; printf 'bad \\377 byte\\n'; exit 1", shell=True).build({}, project / "o")
+
+    assert caught.value.hint.splitlines() == ["(300 bytes that are no text)", "bad \ufffd byte"]
+
+
+def test_output_without_end_keeps_its_beginning_and_its_end(project: Path, capfdbinary: pytest.CaptureFixture) -> None:
+    Command("yes | head -c 60000000; echo last; touch {out}", shell=True).build({}, project / "o")
+
+    log = capfdbinary.readouterr().out
+    assert log.startswith(b"y\ny\n")
+    assert log.endswith(b"y\nlast\n")
+    assert len(log) < 36 << 20
+    assert b"bytes are left out" in log
+
+
+def test_program_that_leaves_a_child_ends_all_the_same(project: Path) -> None:
+    Command("sleep 1000 & echo $! > {out}", shell=True).build({}, project / "o")
+
+    os.kill(int((project / "o").read_text()), signal.SIGKILL)
 
 
 def test_status_0_without_output_is_a_failure(project: Path) -> None:
@@ -117,9 +286,17 @@ def test_files_of_the_project_enter_the_key(project: Path) -> None:
     (project / "sub").mkdir()
     (project / "sub" / "data.json").write_text("{}")
 
+    (project / "sub" / "export.py").write_text("")
+
     found = Command("/bin/sh tool.py sub/data.json missing.py {in.w} {out}").files(project)
+    in_options = Command("tool --config=sub/data.json -o={out}").files(project)
+    in_a_shell = Command("cat<sub/data.json>{out};python tool.py", shell=True).files(project)
+    as_a_module = Command("python -m sub.export {out}").files(project)
 
     assert found == (project / "sub" / "data.json", project / "tool.py")
+    assert in_options == (project / "sub" / "data.json",)
+    assert in_a_shell == (project / "sub" / "data.json", project / "tool.py")
+    assert as_a_module == (project / "sub" / "export.py",)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +307,10 @@ def test_files_of_the_project_enter_the_key(project: Path) -> None:
         (
             {"cmd": "true", "out": "onnx"},
             "out: expected a file name ending such as '.onnx', or 'folder', found 'onnx'",
+        ),
+        (
+            {"cmd": "true", "out": ".onnx", "cwd": "{out}"},
+            "cwd: {out} is the folder that the node makes, and out is '.onnx'",
         ),
     ],
 )
