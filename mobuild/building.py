@@ -30,7 +30,7 @@ from mobuild.fingerprint import Digest
 from mobuild.graph import NodeSpec
 from mobuild.keys import has_user_code, runs_program
 from mobuild.planner import Planner
-from mobuild.results import Result, log_path
+from mobuild.results import Result
 from mobuild.staging import stage
 from mobuild.steps import Step
 from mobuild.store import Condition, Record, Store
@@ -72,6 +72,7 @@ class Builder:
                     return Result(again, "fresh", time.monotonic() - begun)
                 with self._staging() as staging:
                     log = self._log(step)
+                    self.store.note_log(step.fingerprint.key, log)
                     with self._disk_blamed():
                         record = self._record(step, above, staging, log)
         except Exception as fault:  # noqa: BLE001 - one node's fault must not take the others along
@@ -118,7 +119,7 @@ class Builder:
             raise
 
     def _log(self, step: Step) -> Path:
-        return log_path(self.logs, step)
+        return self.logs / log_name(step)
 
     def _stage(self, step: Step, above: Mapping[str, Step], folder: Path, log: Path) -> WorkerJob:
         secrets = self.planner.jobs[step.users[0].job].settings.secrets
@@ -211,6 +212,12 @@ class Builder:
                 "started": started,
             },
         )
+
+
+def log_name(step: Step) -> str:
+    """What the log of a step's build is called in the folder of its run."""
+    user = step.users[0]
+    return f"{user.job}.{user.name}.log"
 
 
 def _now() -> str:

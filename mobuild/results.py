@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,6 @@ from mobuild.job import Job
 from mobuild.steps import Plan, Step, verdict
 from mobuild.store import Record
 
-_PROGRESS = re.compile(rb"^\[PROGRESS\] (.+)$", re.MULTILINE)
-_END_BYTES = 4096  # of a log: builders say more than that between two such lines only at the end of a phase
 Outcome = Literal["fresh", "built", "failed", "blocked", "cancelled"]
 
 
@@ -103,20 +100,3 @@ class Watcher(Protocol):
         """Another process builds the step already; this one waits for the hit."""
 
     def finished(self, result: Result) -> None: ...
-
-
-def log_path(logs: Path, step: Step) -> Path:
-    """Where the log of a step lies in the folder of its run, while it is built and after it failed."""
-    user = step.users[0]
-    return logs / f"{user.job}.{user.name}.log"
-
-
-def progress(log: Path) -> str:
-    """How far a node is by its own words, the last line `[PROGRESS] …` near the end of its log; mostly empty."""
-    try:
-        with log.open("rb") as stream:
-            stream.seek(max(0, log.stat().st_size - _END_BYTES))
-            found = _PROGRESS.findall(stream.read())
-    except OSError:
-        return ""
-    return found[-1].decode(errors="replace").strip() if found else ""

@@ -71,9 +71,14 @@ def _clean(log: Path, secrets: Iterable[str]) -> None:
     if not log.exists():
         return
     text = log.read_text(encoding="utf-8", errors="surrogateescape")
-    cleaned = _masked(plain(text), secrets)
-    if cleaned != text:
-        log.write_text(cleaned, encoding="utf-8", errors="surrogateescape")
+    clean = cleaned(text, secrets)
+    if clean != text:
+        log.write_text(clean, encoding="utf-8", errors="surrogateescape")
+
+
+def cleaned(text: str, secrets: Iterable[str]) -> str:
+    """A log as others may see it: without terminals' escape sequences and the values of secrets."""
+    return _masked(plain(text), secrets)
 
 
 def _masked(text: str, secrets: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ A terminal gets a live table (rich, imported only then); a pipe or a CI log gets
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,21 +14,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mobuild.errors import MobuildError
+from mobuild.executors.local import cleaned
 from mobuild.judging import told
 from mobuild.report import judged
 from mobuild.report.messages import warning
-from mobuild.results import Result, Run, Watcher, log_path, progress
+from mobuild.results import Result, Run, Watcher
 from mobuild.steps import Plan, Step
-
-_BUILDING = "building"
 
 if TYPE_CHECKING:
     from rich.live import Live
 
+_BUILDING = "building"
+_READ_BYTES = 4096  # of a log's end
+_PROGRESS = "[PROGRESS] "  # begins a line by which a builder says how far it is
+_LONGEST = 100  # characters of its last line
+
 
 @contextlib.contextmanager
-def live(plan: Plan, logs: Path) -> Iterator[Watcher]:
-    """A watcher that shows the run: a live table on a terminal, else lines. `logs` is the folder of the run."""
+def live(plan: Plan, log_of: Callable[[Step], Path]) -> Iterator[Watcher]:
+    """A watcher that shows the run: a live table on a terminal, else lines. `log_of` says where a step's log grows."""
     work = any(step.state != "fresh" for step in plan.steps.values())
     if not (work and sys.stderr.isatty()):
         yield Lines(plan)
@@ -35,7 +40,7 @@ def live(plan: Plan, logs: Path) -> Iterator[Watcher]:
     from rich.console import Console
     from rich.live import Live
 
-    table = Table(plan, logs)
+    table = Table(plan, log_of)
     with Live(console=Console(stderr=True), get_renderable=table.render, refresh_per_second=4) as view:
         table.view = view
         yield table
@@ -69,10 +74,10 @@ class Lines:
 
 
 class Table:
-    """A table that is redrawn a few times a second; a node that tells its progress has it in place of its reason."""
+    """A table that is redrawn a few times a second; of what is being built, it shows progress or the last words."""
 
-    def __init__(self, plan: Plan, logs: Path) -> None:
-        self.plan, self.logs = plan, logs
+    def __init__(self, plan: Plan, log_of: Callable[[Step], Path]) -> None:
+        self.plan, self.log_of = plan, log_of
         self.view: Live | None = None
         self.begun: dict[str, float] = {}
         self.elsewhere: set[str] = set()
@@ -96,10 +101,16 @@ class Table:
             table.add_column(heading)
         for identity, step in self.plan.steps.items():
             state, seconds = self._state(identity, step)
-            told = progress(log_path(self.logs, step)) if state == _BUILDING else ""
-            cells = (state, label(self.plan, step), seconds, told or (step.reasons[0] if step.reasons else ""))
+            why = self._last_words(step) if state == _BUILDING else ""
+            cells = (state, label(self.plan, step), seconds, why or (step.reasons[0] if step.reasons else ""))
             table.add_row(*map(Text, cells))  # as text: square brackets are no markup here
         return table
+
+    def _last_words(self, step: Step) -> str:
+        lines = [line.strip() for line in _end(self.log_of(step)).replace("\r", "\n").split("\n")]
+        told = [line.removeprefix(_PROGRESS) for line in lines if line.startswith(_PROGRESS)]
+        text = (told or list(filter(None, lines)) or [""])[-1]
+        return cleaned(text, self.plan.jobs[step.users[0].job].settings.secrets)[:_LONGEST]
 
     def _state(self, identity: str, step: Step) -> tuple[str, str]:
         if result := self.results.get(identity):
@@ -138,6 +149,16 @@ def _said(result: Result) -> list[str]:
     """What a built step had to say: rules about its model before, the node itself while it ran."""
     doubts = [f"{each.code}: {told(each)}" for each in result.step.findings if each.severity == "warning"]
     return [*doubts, *(result.record.warnings if result.record else ())]
+
+
+def _end(log: Path) -> str:
+    """The last few lines of a log that may not be there yet."""
+    try:
+        with open(log, "rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - _READ_BYTES))
+            return stream.read().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _took(result: Result) -> str:

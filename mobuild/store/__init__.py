@@ -12,7 +12,7 @@ import platform
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,6 +97,19 @@ class Store:
         if not self.writable:
             raise StoreError(f"cache '{self.root}': is read-only, nothing can be built into it", ELSEWHERE)
         return locks.held(self.local / "locks" / key, called_off, on_wait)
+
+    def note_log(self, key: Key, log: Path) -> None:
+        """Let others find the log of the build that holds the lock of `key`, while it goes on."""
+        with suppress(OSError):  # a full disk has worse to tell
+            (self.local / "locks" / key).write_bytes(os.fsencode(log))
+
+    def running_log(self, key: Key) -> Path | None:
+        """The log of the build that holds the lock of `key` now; None when nobody builds it."""
+        lock = self.local / "locks" / key
+        try:
+            return Path(os.fsdecode(lock.read_bytes())) if locks.is_held(lock) else None
+        except OSError:  # never built here
+            return None
 
     def set_lost_aside(self, key: Key) -> None:
         """Take the records of `key` without their object out of the way: the bytes of a new build may be others.

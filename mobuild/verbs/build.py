@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from mobuild import answers, witnesses
-from mobuild.building import Builder
+from mobuild.building import Builder, log_name
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError
 from mobuild.executors.here import InProcess
@@ -38,7 +38,7 @@ def run(
 
     `on_error` hears of each refusal at once, and of failed nodes at the end; progress goes to standard error.
     """
-    session = Session.open(jobs, make=True)
+    session = Session.open(jobs)
     allowed, refused = _judge(jobs, session, on_error)
     if not allowed:
         return None, [], refused
@@ -114,7 +114,7 @@ def _schedule(session: Session, plan: Plan, name: str) -> Run:
     logs = session.store.runs.folder(name)
     store, planner, strict, seconds = session.store, session.planner, settings.strict, settings.timeout_seconds
     try:
-        with terminal.live(plan, logs) as watcher:
+        with terminal.live(plan, lambda step: logs / log_name(step)) as watcher:
             builder = Builder(store, planner, executor, logs, strict, seconds, watcher.waiting)
             slots = settings.slots or default_slots()
             return Scheduler(planner, builder, watcher, slots, settings.keep_going).run(plan)

@@ -1,4 +1,4 @@
-"""`mobuild log TARGET`: the log of a target's last build, also of one that failed."""
+"""`mobuild log TARGET`: the log of a target's last build, also of one that failed or still goes on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.errors import NodeFailed
+from mobuild.executors.local import cleaned
 from mobuild.graph import local_source
 from mobuild.job import Job
 from mobuild.report import messages
@@ -17,7 +18,8 @@ from mobuild.verbs.session import Session
 
 
 def log(jobs: Sequence[Job]) -> int:
-    """Print the log of every target: of its failed last build, else of the build that made the artifact.
+    """Print the log of every target: of the build that goes on, else of its failed last one, else of the one that made
+    the artifact.
 
     Raises:
         NodeFailed: there is none.
@@ -28,16 +30,25 @@ def log(jobs: Sequence[Job]) -> int:
         last = last_run(job)
         for target in job.graph.targets:
             step = planned.steps[planned.of[number][target]]
-            path = _failed(last, target) or _built(session, step)
+            running = _running(session, step)
+            path = running or _failed(last, target) or _built(session, step)
             if path is None:
                 raise NodeFailed(
                     f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r} has no log", _hint(last, target, job)
                 )
             text = path.read_text(errors="replace")
-            if not text:
+            if running:
+                text = cleaned(text, job.settings.secrets)  # as it will be in the end
+                messages.note(f"{target!r} is being built; this is its log so far")
+            elif not text:
                 messages.note(f"{target!r} wrote nothing into its log")
             sys.stdout.write(text)
     return 0
+
+
+def _running(session: Session, step: Step) -> Path | None:
+    path = session.store.running_log(step.fingerprint.key) if step.fingerprint and step.state == "stale" else None
+    return path if path and path.is_file() else None
 
 
 def _failed(last: Mapping[str, Any], target: str) -> Path | None:
