@@ -22,7 +22,7 @@ from mobuild.gates import own_limits
 from mobuild.graph import NodeSpec, local_source
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
-from mobuild.keys import Keys
+from mobuild.keys import Keys, Traits, runs_program
 from mobuild.steps import Edge, Plan, Step, User, Way, verdict
 from mobuild.store import Record, Ref, Store
 
@@ -135,8 +135,11 @@ class Planner:
             NodeFailed: the node wrote into an artifact that it was only to read.
         """
         self.keys.forget_code()
-        if any(self.keys.traits(way.spec).code != way.traits.code for way in step.ways):
-            raise SourceError(f"node {step.spec.name!r}: its code was edited while it ran", "run mobuild again")
+        if edited := sorted({name for way in step.ways for name in _differing(self.keys.traits(way.spec), way.traits)}):
+            again = "run mobuild again"
+            if runs_program(step.spec):
+                again += "; what cmd names is read: a file that it writes belongs to {out}, or below it"
+            raise SourceError(f"node {step.spec.name!r}: its code was edited while it ran: {', '.join(edited)}", again)
         for role, edge in step.needs.items():
             content = above[edge.identity].source
             if content and (
@@ -277,6 +280,11 @@ def _upstream(step: Step, above: Mapping[str, Step]) -> Iterator[Step]:
         for edge in waiting.pop().needs.values():
             waiting.append(above[edge.identity])
             yield waiting[-1]
+
+
+def _differing(now: Traits, before: Traits) -> set[str]:
+    """The names under which code counts that is not what it was."""
+    return {name for name, _ in now.code.items() ^ before.code.items()}
 
 
 def _blocked(step: Step, reason: str) -> Step:

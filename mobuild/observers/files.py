@@ -6,7 +6,7 @@ path lies in the project; never when the import machinery did, since modules are
 The content is digested at the moment of the event, before the reader gets it.
 """
 
-# ruff: noqa: PTH100, PTH110, PTH116, PTH118, PTH208
+# ruff: noqa: PTH100, PTH110, PTH113, PTH116, PTH118, PTH208
 # (paths stay text: there are thousands of them)
 
 from __future__ import annotations
@@ -117,6 +117,11 @@ class Files:
             digest = file_digest(path)
             if digest:
                 self.files[path] = digest
+
+    @property
+    def written(self) -> AbstractSet[str]:
+        """Files that the node wrote through Python beside its artifact, and left."""
+        return {path for path in self._written if os.path.isfile(path)}
 
     def is_undeclared(self, path: str) -> bool:
         """Whether a read of `path` can be an input that nobody declared."""

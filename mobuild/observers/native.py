@@ -47,6 +47,7 @@ class Reads:
         self.files: dict[str, str] = {}
         self.folders: dict[str, str] = {}
         self.modules: dict[str, str] = {}  # path → SHA-256, of what Pythons among the children imported
+        self.written: set[str] = set()  # files that the node's processes left
         self._judge = files
         self._records = records
         self._begin = 0  # where the records since `start` begin
@@ -97,6 +98,7 @@ class Reads:
                 if not is_audited and one.path not in found and one.path not in imported and self._counts(one):
                     found[one.path] = one
         self._judge.forget(written)
+        self.written = {path for path in written if os.path.isfile(path)}
         return list(found.values())
 
     def _counts(self, one: Open) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from mobuild.observers import modules
 from mobuild.observers.environment import Variables
 from mobuild.observers.files import Files
 from mobuild.observers.native import READS, Reads
 from mobuild.observers.presence import ABSENT, PRESENT
+
+_SHOWN = 3  # of the files that a warning names
 
 
 class Watch:
@@ -68,12 +70,19 @@ class Watch:
         return {path: answer for path, answer in self._files.links.items() if answer not in (ABSENT, PRESENT)}
 
     def warnings(self) -> list[str]:
-        """A sentence for each observer that failed: what it should have seen may change unnoticed."""
-        return [
+        """A sentence for each observer that failed, since what it should have seen may change unnoticed, and one for
+        what the node left in the project, which a hit does not bring back."""
+        failed = [
             f"the observer of {name} stopped ({why}); later reads are not known"
             for name, why in self._failures().items()
             if why
         ]
+        left = sorted(self._reads.written | self._files.written)
+        strays = [os.path.relpath(path) for path in left if self._is_stray(path)]
+        return failed + ([_strays(strays)] if strays else [])
+
+    def _is_stray(self, path: str) -> bool:
+        return self._files.is_in_project(path) and self._files.is_undeclared(path)
 
     def _on(self) -> list[str]:
         failed = self._failures()
@@ -87,3 +96,11 @@ class Watch:
             "environment": self._variables.failure,
             "preload": self._reads.failure,
         }
+
+
+def _strays(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return (
+        f"it also wrote {', '.join(map(repr, paths[:_SHOWN]))}{more} into the project: the cache keeps the artifact "
+        "alone, and a run that takes it from there writes nothing else"
+    )
