@@ -74,6 +74,12 @@ class ReadsFiles(Protocol):
         """The backend with the paths under which its files lie during the build."""
 
 
+class BuildsOnCard(Protocol):
+    """A backend that builds only where its engines run: `runs_here` says whether that is here."""
+
+    builds_on_card: ClassVar[bool]
+
+
 class TellsCommand(Protocol):
     """A backend whose engines can be built with other tools, too."""
 

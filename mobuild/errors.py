@@ -55,6 +55,10 @@ class Refused(MobuildError):
     """A contract rule says that this cannot work; the message holds its code and the numbers."""
 
 
+class Frozen(MobuildError):
+    """Something would be built, and `frozen=true` forbids it; the hint lists the nodes and why."""
+
+
 class NodeFailed(MobuildError):
     """A node's build failed: the message names the node and the cause."""
 
@@ -76,6 +80,7 @@ _BY_NAME = {
         ToolchainError,
         SourceError,
         Refused,
+        Frozen,
         NodeFailed,
         GateFailed,
         StoreError,

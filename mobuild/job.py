@@ -12,7 +12,7 @@ from mobuild.contract.request import Machine
 from mobuild.graph import Graph
 from mobuild.hardware import Hardware
 
-_OF_BUILD = ("target", "keep_going", "debug")  # keys that mean nothing to a verb that takes one node
+_OF_BUILD = ("target", "keep_going", "debug", "frozen", "here")  # keys that mean nothing to a verb that takes one node
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Settings:
     project: Path
     strict: bool
     keep_going: bool
+    frozen: bool  # fail where anything would be built
+    here: bool  # leave what this machine cannot build
     debug: bool  # run stale nodes in mobuild's own process, for a debugger
     format: str
     against: str | None  # a git revision, for `why`

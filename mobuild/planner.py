@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mobuild import judging, sources
+from mobuild import elsewhere, judging, sources
 from mobuild.conditions import broken, undeclared, undeclared_inputs
 from mobuild.contract.findings import Finding
-from mobuild.errors import MobuildError, NodeFailed, SourceError
+from mobuild.errors import MobuildError, NodeFailed, SourceError, ToolchainError
 from mobuild.fingerprint import Change, Fingerprint, canonical, digest_bytes
 from mobuild.gates import own_limits
 from mobuild.graph import NodeSpec, local_source
@@ -70,11 +70,13 @@ class Planner:
 
     def settle(self, step: Step, above: Mapping[str, Step]) -> Step:
         """`step` with its state, given the steps that it needs."""
-        if step.error or step.source:
+        if step.error or step.source or not step.ways:
             return step
         needed = [above[edge.identity] for edge in step.needs.values()]
         if blocking := [one for one in needed if one.state == "blocked"]:
             return _blocked(step, f"'{blocking[0].spec.name}' cannot be built")
+        if left := [one for one in needed if one.state == "elsewhere"]:
+            return dataclasses.replace(step, state="elsewhere", reasons=(f"needs '{left[0].spec.name}'",))
         job = self.jobs[step.users[0].job]  # all users of a step have the same gates above it
         if missing := [one for one in needed if (judged := verdict(one, job)) and judged.blocks]:
             return _blocked(step, f"'{missing[0].spec.name}' misses its constraints")
@@ -85,7 +87,11 @@ class Planner:
             inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
             _check(step, above)
             found = self._with_hit(step, inputs)
-            return self._judged(found, above) if self.judges and found.state == "stale" else found
+            if found.state != "stale":
+                return found
+            if job.settings.here and (reason := self._lacking(found.spec)):
+                return dataclasses.replace(found, state="elsewhere", reasons=(reason,))
+            return self._judged(found, above) if self.judges else found
         except MobuildError as error:
             error.message = _placed(error.message, job, step.spec)
             return dataclasses.replace(_blocked(step, error.message), error=error)
@@ -173,6 +179,8 @@ class Planner:
         except MobuildError as error:
             error.message = _placed(error.message, job, spec)
             identity = f"error:{job.recipe}/{job.variant}/{spec.name}"
+            if job.settings.here and isinstance(error, ToolchainError):
+                return Step(identity, spec, (), edges, (), "elsewhere", (error.message,))
             return Step(identity, spec, (), edges, (), "blocked", (error.message,), error=error)
         inputs = {role: f"{edge.identity}/{edge.member}" for role, edge in edges.items()}
         identity = digest_bytes(canonical([[way.traits.fingerprint(way.spec, inputs).key for way in ways], gates]))
@@ -205,9 +213,15 @@ class Planner:
         objects = self.store.objects
         return objects.listing(producer.digest) if objects.is_folder(producer.digest) else {}
 
+    def _lacking(self, spec: NodeSpec) -> str:
+        return elsewhere.lacking(spec, self.keys.environment(spec.python))
+
     def _waiting(self, step: Step, unknown: Sequence[Step]) -> Step:
         names = ", ".join(f"'{one.spec.name}'" for one in unknown)
-        return dataclasses.replace(step, state="waiting", reasons=(f"waits for {names}",), past=self._past(step))
+        is_here = self.jobs[step.users[0].job].settings.here
+        lacking = self._lacking(step.spec) if is_here else ""  # told early; its inputs may still make it fresh
+        reasons = (f"waits for {names}", *([lacking] if lacking else []))
+        return dataclasses.replace(step, state="waiting", reasons=reasons, past=self._past(step))
 
     def _with_hit(self, step: Step, inputs: Mapping[str, str]) -> Step:
         """Fresh when one of the ways has been done already, else stale with the reasons."""

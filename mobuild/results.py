@@ -13,7 +13,7 @@ from mobuild.job import Job
 from mobuild.steps import Plan, Step, verdict
 from mobuild.store import Record
 
-Outcome = Literal["fresh", "built", "failed", "blocked", "cancelled"]
+Outcome = Literal["fresh", "built", "failed", "blocked", "cancelled", "elsewhere"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Run:
         """0 done; 2 when all that failed was the request; 1 otherwise."""
         errors: list[MobuildError] = [result.error for result in self.results.values() if result.error]
         errors += self.misses()
-        if not errors and all(result.is_done for result in self.results.values()):
+        if not errors and all(result.is_done or result.state == "elsewhere" for result in self.results.values()):
             return 0
         return 2 if errors and all(error.status == 2 for error in errors) else 1
 

@@ -20,6 +20,7 @@ from mobuild.results import Result, Run, Watcher
 from mobuild.steps import Plan, Step
 
 _DEFAULT_SECONDS = 1.0  # of a step that was never timed
+_SETTLED = ("fresh", "blocked", "elsewhere")
 
 
 class Scheduler:
@@ -46,7 +47,7 @@ class Scheduler:
         """
         begun = time.monotonic()
         steps = dict(plan.steps)
-        results = {identity: _settled(step) for identity, step in steps.items() if step.state in ("fresh", "blocked")}
+        results = {identity: _settled(step) for identity, step in steps.items() if step.state in _SETTLED}
         for result in results.values():
             self.watcher.finished(result)
         queue = _Queue(plan, results)
@@ -95,7 +96,8 @@ class Scheduler:
         return any((other := steps[one].fingerprint) and other.key == key for one in running.values())
 
     def _finish(self, identity: str, result: Result, steps: dict[str, Step], results: dict[str, Result]) -> None:
-        steps[identity] = result.step if result.is_done else dataclasses.replace(result.step, state="blocked")
+        is_settled = result.is_done or result.state == "elsewhere"
+        steps[identity] = result.step if is_settled else dataclasses.replace(result.step, state="blocked")
         results[identity] = result
         self.watcher.finished(result)
 
@@ -133,6 +135,15 @@ class _Queue:
                 self.add(one)
 
 
+def unrun(plan: Plan) -> Run:
+    """The end of a command that was not to build anything: what is stale stays so and counts as cancelled."""
+    results = {
+        identity: _settled(step) if step.state in _SETTLED else Result(step, "cancelled")
+        for identity, step in plan.steps.items()
+    }
+    return Run(plan, results, 0.0)
+
+
 class AtOnce(Executor):
     """A pool without threads: who submits does the work, since a debugger wants the main thread."""
 
@@ -143,9 +154,12 @@ class AtOnce(Executor):
 
 
 def _settled(step: Step) -> Result:
-    """The result of a step that needs no work: fresh, or blocked by something above or by its own error."""
+    """The result of a step that needs no work: fresh, left to another machine, or blocked by something above or by
+    its own error."""
     if step.state == "fresh":
         return Result(step, "fresh")
+    if step.state == "elsewhere":
+        return Result(step, "elsewhere")
     own: MobuildError | None = step.error
     return Result(step, "failed" if own else "blocked", error=own)
 

@@ -16,7 +16,7 @@ from mobuild.keys import Traits
 from mobuild.sources import SourceContent
 from mobuild.store import Record
 
-State = Literal["fresh", "stale", "waiting", "blocked"]
+State = Literal["fresh", "stale", "waiting", "blocked", "elsewhere"]  # the last: with `here=true`, not built here
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ class TensorRT:
     symmetric: ClassVar[bool] = True
     distribution: ClassVar[str] = "tensorrt"
     notice: ClassVar[str] = ""
+    builds_on_card: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Write equal wishes alike, so that they have one key, and refuse what contradicts itself."""

@@ -40,6 +40,8 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
         project=project.root,
         strict=_flag(app, "cache.strict"),
         keep_going=_flag(app, "keep_going"),
+        frozen=_flag(app, "frozen"),
+        here=_flag(app, "here"),
         debug=_flag(app, "debug"),
         format=_format(app),
         against=_text_or_none(app, "against", "a revision"),

@@ -28,6 +28,8 @@ _STEERING = (
     "secrets",
     "keep_going",
     "debug",
+    "frozen",
+    "here",
     "format",
     "executor",
     "project",

@@ -79,6 +79,19 @@ def materialise(run: Run, store: Store, name: str) -> tuple[list[Placed], list[S
     return placed, refused
 
 
+def write_runs(run: Run, name: str) -> list[StoreError]:
+    """Put a run.json into every job's folder and leave the artifacts there alone; what went wrong comes back."""
+    refused: list[StoreError] = []
+    for number, job in enumerate(run.plan.jobs):
+        try:
+            with _explained(job):
+                variant_folder(job).mkdir(parents=True, exist_ok=True)
+                _write(variant_folder(job) / "run.json", run_document(run, number, name))
+        except StoreError as error:
+            refused.append(error)
+    return refused
+
+
 def written(run: Run, placed: Sequence[Placed]) -> list[Path]:
     """Every file that `materialise` put below build/."""
     found = [variant_folder(job) / "run.json" for job in run.plan.jobs]

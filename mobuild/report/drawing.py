@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from mobuild.report.terminal import label
 from mobuild.steps import Plan, Step
 
-_COLOURS = {"fresh": "#d3f0d3", "stale": "#ffe2b0", "waiting": "#e2e6f5", "blocked": "#f7c9c9"}
+_COLOURS = {
+    "fresh": "#d3f0d3",
+    "stale": "#ffe2b0",
+    "waiting": "#e2e6f5",
+    "blocked": "#f7c9c9",
+    "elsewhere": "#e8d9f3",
+}
 _INK = "#1a1a1a"
 
 

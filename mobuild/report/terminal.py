@@ -68,8 +68,8 @@ class Lines:
         print(f"wait    {label(self.plan, step)}: another process builds it", file=sys.stderr)
 
     def finished(self, result: Result) -> None:
-        if result.state == "fresh" and not result.seconds:
-            return
+        if result.state == "elsewhere" or (result.state == "fresh" and not result.seconds):
+            return  # the summary lists what is left
         print(f"{result.state:7} {label(self.plan, result.step)}{_took(result)}", file=sys.stderr)
 
 
@@ -134,9 +134,20 @@ def summary(run: Run, name: str, healed: Sequence[str], on_error: Callable[[Mobu
             on_error(result.error)
     for miss in run.misses():
         on_error(miss)
+    for line in _left(run):
+        print(line, file=sys.stderr)
     states = [result.state for result in run.results.values()]
     counts = ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(sorted(states)))
     print(f"{counts} in {run.seconds:.1f} s (run {name})", file=sys.stderr)
+
+
+def _left(run: Run) -> Iterator[str]:
+    """What `here=true` left to another machine, why, and the command for it there."""
+    left = [result.step for result in run.results.values() if result.state == "elsewhere"]
+    for step in left:
+        yield f"left    {label(run.plan, step)}: {'; '.join(step.reasons)}"
+    for number in dict.fromkeys(user.job for step in left for user in step.users):
+        yield f"        there: mobuild {run.plan.jobs[number].words}"
 
 
 def _warnings(run: Run) -> list[str]:

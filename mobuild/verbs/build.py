@@ -8,14 +8,14 @@ from contextlib import nullcontext
 from mobuild import answers, witnesses
 from mobuild.building import Builder, log_name
 from mobuild.contract.findings import Finding
-from mobuild.errors import MobuildError
+from mobuild.errors import Frozen, MobuildError
 from mobuild.executors.here import InProcess
 from mobuild.executors.local import LocalExecutor
 from mobuild.job import Job
 from mobuild.report import artifacts, messages, terminal
 from mobuild.report.artifacts import Placed
 from mobuild.results import Run
-from mobuild.scheduler import AtOnce, Scheduler
+from mobuild.scheduler import AtOnce, Scheduler, unrun
 from mobuild.steps import Plan
 from mobuild.store import Member
 from mobuild.store.failures import Owner
@@ -45,6 +45,8 @@ def run(
     name = artifacts.run_name()
     with session.store.claims.run() if session.store.writable else nullcontext():
         plan = session.plan(allowed)
+        if plan.jobs[0].settings.frozen and (stale := _stale(plan)):
+            return _frozen(plan, name, stale, on_error), [], [*refused, stale]
         if plan.jobs[0].settings.debug:
             return _debug(session, plan, name, on_error), [], refused
         done = _schedule(session, plan, name)
@@ -59,6 +61,27 @@ def run(
     if not refused:
         _offer_answer(done, placed, session)
     return done, placed, refused
+
+
+def _stale(plan: Plan) -> Frozen | None:
+    """What `frozen=true` says where anything would be built; None where all is fresh."""
+    rows = [
+        f"{terminal.label(plan, step)}: {'; '.join(step.reasons)}"
+        for step in plan.steps.values()
+        if step.state in ("stale", "waiting")
+    ]
+    if not rows:
+        return None
+    return Frozen(f"frozen=true: {len(rows)} of {len(plan.steps)} nodes would be built", "\n".join(rows))
+
+
+def _frozen(plan: Plan, name: str, stale: Frozen, on_error: Callable[[MobuildError], None]) -> Run:
+    """Say what is stale and write it to run.json, and nothing else; what lies in build/ stays."""
+    done = unrun(plan)
+    on_error(stale)
+    for error in artifacts.write_runs(done, name):
+        on_error(error)
+    return done
 
 
 def _offer_answer(done: Run, placed: Sequence[Placed], session: Session) -> None:

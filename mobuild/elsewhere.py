@@ -1,0 +1,61 @@
+"""What this machine cannot build, and what a machine that can has: the question behind `here=true`.
+
+Asked while planning, so it looks for packages, programs and cards and imports none of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from typing import Any
+
+from mobuild import programs
+from mobuild.distributions import normalized
+from mobuild.graph import NodeSpec
+from mobuild.toolchain import Environment
+from mobuild.versions import version_key
+
+_NEEDED = ("torch",)  # tools without which a kind cannot run at all; of the others, some are for special cases
+
+
+def lacking(spec: NodeSpec, environment: Environment) -> str:
+    """Why a node cannot be built here and where it can, in one sentence; empty when it can."""
+    backend = getattr(spec.node, "backend", None) if spec.node.kind == "build_engine" else None
+    if backend is not None:
+        return _of_backend(backend, spec, environment)
+    if spec.node.kind == "command":
+        return _of_program(spec)
+    missing = [tool for tool in spec.node.tools if tool in _NEEDED and tool not in environment.distributions]
+    return f"{missing[0]} is not installed here; it is built where {missing[0]} is" if missing else ""
+
+
+def _of_backend(backend: Any, spec: NodeSpec, environment: Environment) -> str:
+    is_here = normalized(backend.distribution) in environment.distributions or backend.runtime in environment.modules
+    if not is_here and not (spec.python is None and importlib.util.find_spec(backend.runtime)):
+        return f"{backend.runtime} is not installed here; it is built {_where(backend)}"
+    found, wanted = environment.distributions.get(backend.distribution, ""), getattr(backend, "version", "")
+    if found and wanted and version_key(found)[: len(version_key(wanted))] != version_key(wanted):
+        return f"{backend.runtime} is {found} here; it is built {_where(backend)}"
+    reason = backend.runs_here() if getattr(backend, "builds_on_card", False) else ""
+    return f"{reason}; it is built {_where(backend)}" if reason else ""
+
+
+def _where(backend: Any) -> str:
+    version = getattr(backend, "version", "")
+    needed = f"{backend.runtime} {version}".strip()
+    if not getattr(backend, "builds_on_card", False):
+        return f"where {needed} is installed"
+    card = backend.product or f"card of compute capability {backend.compute_capability}"
+    return f"on a machine with {needed} and a {card}"
+
+
+def _of_program(spec: NodeSpec) -> str:
+    """Of a command without a shell, whose first word is a program; placeholders and files of the project are none."""
+    node: Any = spec.node
+    words = programs.split(node.cmd) if not node.shell else []
+    program = words[0] if words else ""
+    path = spec.env.get("PATH") or os.environ.get("PATH")
+    if not program or "{" in program or "/" in program or shutil.which(program, path=path):
+        return ""
+    return f"there is no program {program!r} here; it is built where there is one"
