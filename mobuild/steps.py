@@ -8,7 +8,7 @@ from typing import Literal
 
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError
-from mobuild.fingerprint import Change, Digest, Fingerprint
+from mobuild.fingerprint import Change, Digest, Fingerprint, canonical, digest_bytes
 from mobuild.gates import Verdict, judge
 from mobuild.graph import NodeSpec
 from mobuild.job import Job
@@ -80,6 +80,23 @@ class Plan:
     jobs: tuple[Job, ...]
     steps: Mapping[str, Step]
     of: tuple[Mapping[str, str], ...] = field(default=())  # per job: node name → identity
+
+
+def work_keys(plan: Plan) -> dict[str, str]:
+    """Step → a key of all work behind it, which is known before anything is built: of files their content, of nodes
+    their parameters, code and tools, and what they are made from. What was observed beyond that is in none.
+
+    Raises:
+        MobuildError: a step that has no key, because its file or its code cannot be read.
+    """
+    found: dict[str, str] = {}
+    for identity, step in plan.steps.items():
+        if step.error and not step.ways and not step.source:
+            raise step.error
+        inputs = {role: f"{found[edge.identity]}/{edge.member}" for role, edge in step.needs.items()}
+        keys = [way.fingerprint(inputs).key for way in step.ways]
+        found[identity] = digest_bytes(canonical(keys)) if keys else f"file:{step.digest}"
+    return found
 
 
 def verdict(step: Step, job: Job) -> Verdict | None:

@@ -27,6 +27,7 @@ VERBS = (
     "inspect",
     "verify",
     "pin",
+    "cache",
     "gc",
     "lock",
     "doctor",
@@ -35,7 +36,8 @@ VERBS = (
 _OF_A_TARGET = ("path", "log", "command", "shell")
 _OF_A_NAME = ("pin", "inspect")
 _OF_RUNS = ("why",)
-_OF_THE_CACHE = ("gc", "inspect", "verify_all", "list_pins", "unpin", "between")
+_OF_A_SUBVERB = {"cache": {"export": "export", "import": "import_file", "key": "key"}}  # verb → its sub-verb → function
+_OF_THE_CACHE = ("import_file", "gc", "inspect", "verify_all", "list_pins", "unpin", "between")
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ def call_for(verb: str, bare: tuple[str, ...], words: Words) -> Call:
     Raises:
         ConfigError: a word too many or too few, two targets, or a sweep of a verb that looks at the cache alone.
     """
+    if verb in _OF_A_SUBVERB:
+        return _checked(_subverb(verb, bare), words)
     if len(bare) > (2 if verb in _OF_RUNS else 1 if verb in _OF_A_TARGET + _OF_A_NAME else 0):
         raise ConfigError(f"{verb}: what is {bare[-1]!r}?", f"overrides have an '=': target={bare[-1]}")
     if verb in _OF_RUNS and len(bare) == 1:
@@ -90,9 +94,26 @@ def call_for(verb: str, bare: tuple[str, ...], words: Words) -> Call:
         call = Call(verb, verb, overrides=_target(verb, bare, words))
     else:
         call = Call(verb, _function(verb, bare, words), bare)
+    return _checked(call, words)
+
+
+def _checked(call: Call, words: Words) -> Call:
     if call.of_the_cache and words.multirun:
-        raise ConfigError(f"{verb} -m: looks at one cache, so there is nothing to sweep over", "leave -m out")
+        raise ConfigError(f"{call.verb} -m: looks at one cache, so there is nothing to sweep over", "leave -m out")
     return call
+
+
+def _subverb(verb: str, bare: tuple[str, ...]) -> Call:
+    """`cache export FILE`: a verb of several, and perhaps a file."""
+    known = _OF_A_SUBVERB[verb]
+    if not bare or bare[0] not in known:
+        said = f"what is {bare[0]!r}?{did_you_mean(bare[0], known)}" if bare else f"expected {', '.join(known)}"
+        raise ConfigError(f"{verb}: {said}", f"mobuild {verb} export target=… [FILE], import FILE, key target=…")
+    if len(bare) > (1 if bare[0] == "key" else 2):
+        raise ConfigError(f"{verb} {bare[0]}: what is {bare[-1]!r}?", f"overrides have an '=': target={bare[-1]}")
+    if bare == ("import",):
+        raise ConfigError(f"{verb} import: expected one file", f"mobuild {verb} import FILE")
+    return Call(verb, known[bare[0]], bare[1:])
 
 
 def _target(verb: str, bare: tuple[str, ...], words: Words) -> tuple[str, ...]:
