@@ -12,7 +12,14 @@ from mobuild.contract.request import Machine
 from mobuild.graph import Graph
 from mobuild.hardware import Hardware
 
-_OF_BUILD = ("target", "keep_going", "debug", "frozen", "here")  # keys that mean nothing to a verb that takes one node
+_OF_BUILD = (
+    "target",
+    "keep_going",
+    "debug",
+    "frozen",
+    "here",
+    "report.junit",
+)  # keys that mean nothing to a verb that takes one node
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ class Settings:
     frozen: bool  # fail where anything would be built
     here: bool  # leave what this machine cannot build
     debug: bool  # run stale nodes in mobuild's own process, for a debugger
+    junit: Path | None  # report.junit: where a build tells its nodes as test cases
     format: str
     against: str | None  # a git revision, for `why`
     slots: int | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -43,6 +44,7 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
         frozen=_flag(app, "frozen"),
         here=_flag(app, "here"),
         debug=_flag(app, "debug"),
+        junit=_path(app, "report.junit"),
         format=_format(app),
         against=_text_or_none(app, "against", "a revision"),
         slots=_slots(app),
@@ -199,6 +201,13 @@ def _text_or_none(app: DictConfig, key: str, what: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ConfigError(f"{key}: expected {what} or null, found {_shown(value)}")
     return value
+
+
+def _path(app: DictConfig, key: str) -> Path | None:
+    text = _text_or_none(app, key, "a path")
+    if text == "":
+        raise ConfigError(f"{key}: expected a path, found nothing", f"{key}=junit.xml")
+    return None if text is None else Path(text).absolute()
 
 
 def _shown(value: Any) -> str:

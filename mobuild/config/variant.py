@@ -30,6 +30,7 @@ _STEERING = (
     "debug",
     "frozen",
     "here",
+    "report",
     "format",
     "executor",
     "project",

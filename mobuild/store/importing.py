@@ -177,7 +177,7 @@ def _needed(record: Record, objects: Mapping[Digest, _Staged]) -> set[Digest]:
         found = staged.measured.sha256, staged.measured.size_bytes
     if found != (artifact.sha256, artifact.size_bytes):
         raise _Bad(f"object {artifact.digest} is not the artifact that its record tells of")
-    return needed | ({record.log} if record.log in objects else set())
+    return needed | ({record.log} if record.log and record.log in objects else set())
 
 
 def _listing(staged: _Staged) -> dict[str, Member]:

@@ -12,7 +12,7 @@ from mobuild.errors import Frozen, MobuildError
 from mobuild.executors.here import InProcess
 from mobuild.executors.local import LocalExecutor
 from mobuild.job import Job
-from mobuild.report import artifacts, messages, terminal
+from mobuild.report import artifacts, junit, messages, terminal
 from mobuild.report.artifacts import Placed
 from mobuild.results import Run
 from mobuild.scheduler import AtOnce, Scheduler, unrun
@@ -27,6 +27,8 @@ def build(jobs: Sequence[Job]) -> int:
     done, placed, refused = run(jobs, messages.error)
     for one in placed:
         print(one.path)
+    if file := jobs[0].settings.junit:
+        junit.write(file, done, refused)
     errors = [error.status for error in refused]
     return _status([*errors, done.status] if done else errors)
 
@@ -87,6 +89,8 @@ def _frozen(plan: Plan, name: str, stale: Frozen, on_error: Callable[[MobuildErr
 def _offer_answer(done: Run, placed: Sequence[Placed], session: Session) -> None:
     """Let the command line be answered without a plan next time, when there was nothing to do."""
     is_idle = all(result.state == "fresh" and result.step.reasons == () for result in done.results.values())
+    if done.plan.jobs[0].settings.junit:  # a file that may be gone next time
+        return
     if answers.recorder is None or not is_idle or done.status or session.store.warnings:
         return
     seen = witnesses.of_plan(done.plan, session.store, session.keys)
