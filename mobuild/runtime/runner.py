@@ -13,15 +13,16 @@ from typing import Any, Mapping, Protocol
 
 from .errors import EngineError
 
-RUNTIMES = ("onnxruntime", "tensorrt_rtx", "tensorrt")
+RUNTIMES = ("onnxruntime", "tensorrt_rtx", "tensorrt", "torch")
+ANY: tuple[Any, ...] = (...,)  # the shape of which nothing is known
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """One input or output. An axis is a size, a name, or -1 where the runtime knows neither."""
+    """One input or output. An axis is a size, a name, or -1 where the runtime knows neither; `ANY` is any shape."""
 
     name: str
-    dtype: str  # as NumPy names it: float32, int64; bfloat16 and the like as the runtime names them
+    dtype: str  # as NumPy names it: float32, int64; bfloat16 and the like as the runtime names them; empty: any
     shape: tuple[Any, ...]
 
 
@@ -64,12 +65,32 @@ def check_feeds(feeds: Mapping[str, Any], inputs: tuple[Tensor, ...]) -> None:
         raise EngineError(f"the engine takes the inputs {names}, found {sorted(feeds)}")
     for tensor in inputs:
         array = feeds[tensor.name]
-        if str(array.dtype) != tensor.dtype:
+        if not hasattr(array, "dtype") or not hasattr(array, "shape"):
+            raise EngineError(f"input {tensor.name!r}: expected a NumPy array, found {type(array).__name__}")
+        if tensor.dtype and str(array.dtype) != tensor.dtype:
             raise EngineError(f"input {tensor.name!r}: expected {tensor.dtype}, found {array.dtype}")
+        if tensor.shape == ANY:
+            continue
         fits = len(array.shape) == len(tensor.shape) and all(
             not isinstance(axis, int) or axis in (-1, size) for axis, size in zip(tensor.shape, array.shape)
         )
         if not fits:
-            wanted = "×".join(str(axis) for axis in tensor.shape)
-            found = "×".join(str(axis) for axis in array.shape)
+            wanted, found = shape_text(tensor.shape), shape_text(array.shape)
             raise EngineError(f"input {tensor.name!r}: expected the shape {wanted}, found {found}")
+
+
+def check_axes(feeds: Mapping[str, Any], inputs: tuple[Tensor, ...]) -> None:
+    """Raise EngineError where an axis of one name has two sizes."""
+    sizes: dict[str, tuple[int, str]] = {}
+    for tensor in inputs:
+        for axis, size in zip(tensor.shape, feeds[tensor.name].shape):
+            if isinstance(axis, str):
+                before, place = sizes.setdefault(axis, (size, tensor.name))
+                if before != size:
+                    both = f"{before} in input {place!r} and {size} in input {tensor.name!r}"
+                    raise EngineError(f"axis {axis!r}: {both}, expected one size")
+
+
+def shape_text(shape: Any) -> str:
+    """`1×3×640`; `scalar` for none."""
+    return "×".join("…" if axis is ... else str(axis) for axis in shape) or "scalar"

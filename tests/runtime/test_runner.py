@@ -68,7 +68,7 @@ def test_unknown_runtime_is_refused(model: Path) -> None:
     with pytest.raises(EngineError) as caught:
         open_engine(model, "onnx")
 
-    assert str(caught.value) == "no runtime is called 'onnx'\n  runtimes: onnxruntime, tensorrt_rtx, tensorrt"
+    assert str(caught.value) == "no runtime is called 'onnx'\n  runtimes: onnxruntime, tensorrt_rtx, tensorrt, torch"
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
