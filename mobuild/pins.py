@@ -22,11 +22,11 @@ _DAMAGED = "take it from version control again, or remove it and pin anew with `
 
 @dataclass(frozen=True)
 class Pin:
-    """One remote file as it was when it was pinned."""
+    """One remote file or folder as it was when it was pinned."""
 
     sha256: str
     size_bytes: int
-    version: str = ""  # version id, ETag or time, where the file system tells one
+    version: str = ""  # commit, version id, ETag or time, where the server tells one
 
 
 def name_of(uri: str) -> str:
@@ -35,23 +35,15 @@ def name_of(uri: str) -> str:
 
 
 def pin(uri: str) -> Pin:
-    """Read a remote file, or one member of a wheel (`name==version/member`), once and pin what came.
+    """Read a remote file or folder, or one member of a wheel (`name==version/member`), once and pin what came.
 
     Raises:
+        ConfigError: it is no URI.
         SourceError, ToolchainError: it cannot be read.
     """
-    if not fetch.is_remote(uri):
-        return _pin_member(*uri.split("/", 1))
-    with fetch.opened(uri) as stream, open(os.devnull, "wb") as nowhere:
-        version = fetch.version_of(uri)
-        sha256, size_bytes = fetch.copy(stream, nowhere)
-    return Pin(sha256, size_bytes, version)
-
-
-def _pin_member(package: str, member: str) -> Pin:
-    with fetch.opened_member(package, member) as stream, open(os.devnull, "wb") as nowhere:
-        sha256, size_bytes = fetch.copy(stream, nowhere)
-    return Pin(sha256, size_bytes, package.partition("==")[2])
+    package, _, member = uri.partition("/")
+    found = fetch.take(uri, None) if fetch.is_remote(uri) else fetch.take_member(package, member, None)
+    return Pin(found.sha256, found.size_bytes, found.version)
 
 
 def read(path: Path) -> dict[str, Pin]:

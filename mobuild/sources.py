@@ -16,13 +16,13 @@ from pathlib import Path
 
 from mobuild import onnx_external
 from mobuild.errors import SourceError, did_you_mean
+from mobuild.fetch import placeholders
 from mobuild.fingerprint import Digest, canonical, digest_bytes
 from mobuild.store import listing, reflink
 from mobuild.store.stat_cache import StatCache, token
 
 _LEFT_OUT = (".git", "__pycache__", "*.swp", "*~", ".DS_Store")
-_LFS = b"version https://git-lfs.github.com/spec/v1"
-_LFS_MAXIMUM_BYTES = 1024  # of a pointer, says the specification of Git LFS
+_NEVER_EMPTY = (".bin", ".ckpt", ".gguf", ".npy", ".npz", ".onnx", ".pt", ".pth", ".safetensors")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _folder(folder: Path, files: StatCache) -> SourceContent:
 
 def _member(path: Path, files: StatCache) -> listing.Member:
     seen = path.stat()
-    if seen.st_size < _LFS_MAXIMUM_BYTES:
+    if seen.st_size < placeholders.LFS_MAXIMUM_BYTES:
         _check_no_pointer(path)
     return listing.Member(files.digest(path), seen.st_size, bool(seen.st_mode & stat.S_IXUSR))
 
@@ -160,20 +160,19 @@ def _check_file(path: Path, said_by: str) -> None:
 
 
 def _check_no_placeholder(path: Path) -> None:
-    _check_no_pointer(path)
-    with open(path, "rb") as stream:
-        start = stream.read(256).lstrip().lower()
-    if start.startswith((b"<!doctype html", b"<html")) and path.suffix.lower() not in (".html", ".htm"):
-        raise SourceError(
-            f"source '{path}': is an HTML page, not the file itself",
-            "the download was answered with a page (a login, a licence, an error): download it again",
-        )
+    start = _start(path)
+    if not start and path.suffix.lower() in _NEVER_EMPTY:
+        raise placeholders.empty(str(path), is_remote=False)
+    placeholders.check(str(path), start, path.suffix, is_remote=False)
 
 
 def _check_no_pointer(path: Path) -> None:
+    placeholders.check_pointer(str(path), _start(path), is_remote=False)
+
+
+def _start(path: Path) -> bytes:
     with open(path, "rb") as stream:
-        if stream.read(len(_LFS)) == _LFS:
-            raise SourceError(f"source '{path}': is a Git LFS pointer, not the file itself", "git lfs pull")
+        return stream.read(placeholders.START_BYTES)
 
 
 def _has_links(content: SourceContent) -> bool:

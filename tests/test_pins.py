@@ -9,7 +9,7 @@ import fsspec
 import pytest
 
 from mobuild import fetch, pins
-from mobuild.errors import SourceError
+from mobuild.errors import ConfigError, SourceError
 from mobuild.pins import Pin
 
 CONTENT = b"weights"
@@ -95,10 +95,10 @@ def test_missing_remote_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_unknown_scheme_is_an_error_without_credentials() -> None:
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(ConfigError) as caught:
         pins.pin("nosuch://me:hunter2@host/w.pt?token=hunter2")
 
-    assert str(caught.value).startswith("source 'nosuch://host/w.pt': cannot be read: ValueError: ")
+    assert str(caught.value).startswith("source 'nosuch://host/w.pt': there is no scheme 'nosuch'.")
     assert "hunter2" not in str(caught.value)
 
 

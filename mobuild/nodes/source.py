@@ -1,20 +1,25 @@
 """The `source` kind: a file from outside, named by its content.
 
-A local file or folder is used in place and never built; `sources` gives its digest. A remote file, or one
+A local file or folder is used in place and never built; `sources` gives its digest. A remote file or folder, or one
 member of a pinned wheel, is fetched once and must be what was pinned: only its SHA-256 is keyed, because
 the same bytes from another place are the same source.
 """
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from mobuild import fetch
-from mobuild.errors import ConfigError, SourceError
+from mobuild.errors import ConfigError, SourceError, StoreError
 from mobuild.node import Built, unkeyed
+from mobuild.units import about
+
+_SHA256 = re.compile(rf"({fetch.FOLDER})?[0-9A-Fa-f]{{64}}")
 
 
 @dataclass(frozen=True)
@@ -25,10 +30,10 @@ class Source:
     revision: ClassVar[int] = 1
     isolated: ClassVar[bool] = False
 
-    uri: str = unkeyed("")  # a path relative to the project's root, or an fsspec URI
+    uri: str = unkeyed("")  # a path relative to the project's root, or the URI of a file or folder
     package: str = unkeyed("")
     member: str = unkeyed("")
-    sha256: str = ""
+    sha256: str = ""  # of a folder `folder:…`, that of its listing (`fetch.FOLDER`)
     size_bytes: int = unkeyed(0)  # 0: unknown
     version: str = unkeyed("")  # what the file system said when it was pinned
 
@@ -57,35 +62,52 @@ class Source:
         """What people may read: the URI without credentials, or package and member."""
         return fetch.without_credentials(self.remote_uri or self.uri)
 
+    @property
+    def needs_network(self) -> bool:
+        """Whether something beyond this machine must be asked for it."""
+        return bool(self.remote_uri) and (bool(self.package) or not fetch.is_offline_place(self.uri))
+
+    @property
+    def said(self) -> str:
+        """What people may read of a remote source, with its size where that is known."""
+        return f"{self.shown} ({about(self.size_bytes)})" if self.size_bytes else self.shown
+
     def pinned(self, pins: Mapping[str, Any]) -> Source:
         """This source with what `pins.read` says of it; a SHA-256 in the recipe goes first."""
         found = pins.get(fetch.without_credentials(self.remote_uri))
         if self.sha256 or not found:
-            return self
+            return replace(self, sha256=self.sha256.lower())
         return replace(self, sha256=found.sha256, size_bytes=found.size_bytes, version=found.version)
 
     def check_pinned(self, name: str, recipe: str) -> None:
         """Refuse what cannot be named by content, before anything runs.
 
         Raises:
-            ConfigError: it names no file, or two, or a package without version or member.
+            ConfigError: it names no file, or two, or a package without version or member; or is no URI.
             SourceError: it is remote and has no SHA-256; says the command that pins it.
         """
         self._check_names_one_file(name)
-        if not self.is_local and not self.sha256:
+        if self.is_local:
+            return
+        if not self.package:
+            fetch.check(self.uri)
+        if not self.sha256:
             raise SourceError(
                 f"recipe {recipe!r}, node {name!r}: {self.shown!r} is not pinned",
                 f"mobuild lock recipe={recipe}",
             )
+        if not _SHA256.fullmatch(self.sha256):
+            raise ConfigError(f"node {name!r}: sha256: expected 64 hexadecimal digits, found {self.sha256!r}")
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         assert not self.is_local, "a local source is used in place"
-        opened = fetch.opened_member(self.package, self.member) if self.package else fetch.opened(self.uri)
-        with opened as stream, open(out, "wb") as target:
-            sha256, size_bytes = fetch.copy(stream, target)
-        self._check("size", f"{self.size_bytes} bytes" if self.size_bytes else "", f"{size_bytes} bytes")
-        self._check("SHA-256", self.sha256.lower(), sha256)
-        return Built(measurements={"size_bytes": size_bytes, "sha256": sha256})
+        self._check_room(out)
+        if self.package:
+            found = fetch.take_member(self.package, self.member, out)
+        else:
+            found = fetch.take(self.uri, out, self.version)
+        self._check(found)
+        return Built(measurements={"size_bytes": found.size_bytes, "sha256": found.sha256})
 
     def _check_names_one_file(self, name: str) -> None:
         if bool(self.uri) == bool(self.package):
@@ -96,9 +118,25 @@ class Source:
                 'package: "name==1.2.3", member: name/file.pth',
             )
 
-    def _check(self, what: str, expected: str, found: str) -> None:
-        if expected and expected != found:
-            raise SourceError(
-                f"source {self.shown!r}: expected {what} {expected}, found {found}",
-                "not the pinned file; if the new one is wanted, write its sha256 in the recipe, or run `mobuild lock`",
+    def _check_room(self, out: Path) -> None:
+        free_bytes = shutil.disk_usage(out.parent).free
+        if self.size_bytes > free_bytes:
+            raise StoreError(
+                f"source {self.shown!r}: {about(self.size_bytes)} are to come, and '{out.parent}' has room for "
+                f"{about(free_bytes)}",
+                "make room there, or choose another place: cache.dir=PATH, or MOBUILD_CACHE",
             )
+
+    def _check(self, found: fetch.Taken) -> None:
+        expected_bytes = self.size_bytes or found.size_bytes
+        if (self.sha256, expected_bytes) == (found.sha256, found.size_bytes):
+            return
+        raise SourceError(
+            f"source {self.shown!r}: expected SHA-256 {self.sha256}{_size(self.size_bytes)}, "
+            f"found {found.sha256}{_size(found.size_bytes)}",
+            "not the pinned file; if the new one is wanted, write its sha256 in the recipe, or run `mobuild lock`",
+        )
+
+
+def _size(size_bytes: int) -> str:
+    return f" ({size_bytes} bytes)" if size_bytes else ""

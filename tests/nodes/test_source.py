@@ -84,7 +84,7 @@ def test_other_content_than_pinned_shows_both(tmp_path: Path) -> None:
         source.build({}, tmp_path / "out")
 
     assert str(caught.value) == (
-        f"source 'file://{tmp_path}/w.pt': expected SHA-256 {'0' * 64}, found {SHA256}\n"
+        f"source 'file://{tmp_path}/w.pt': expected SHA-256 {'0' * 64}, found {SHA256} (7 bytes)\n"
         "  not the pinned file; if the new one is wanted, write its sha256 in the recipe, or run `mobuild lock`"
     )
 
@@ -92,7 +92,7 @@ def test_other_content_than_pinned_shows_both(tmp_path: Path) -> None:
 def test_other_size_than_pinned_shows_both(tmp_path: Path) -> None:
     (tmp_path / "w.pt").write_bytes(CONTENT)
 
-    with pytest.raises(SourceError, match="expected size 9 bytes, found 7 bytes"):
+    with pytest.raises(SourceError, match=rf"expected SHA-256 {SHA256} \(9 bytes\), found {SHA256} \(7 bytes\)"):
         Source(uri=f"file://{tmp_path}/w.pt", sha256=SHA256, size_bytes=9).build({}, tmp_path / "out")
 
 

@@ -1,0 +1,224 @@
+"""How bytes come from outside: by scheme, from web servers, hubs, object stores, or as one member of a wheel.
+
+Also the rules for what may be shown or written of a URI. Nothing here decides what is right: the `source` kind
+compares with the pin, and `pins` makes one. Libraries and the modules that need them are imported in functions, and
+all keeps Python 3.8 syntax, because the worker fetches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Iterator
+
+from mobuild.errors import SourceError, StoreError
+from mobuild.fetch import placeholders
+from mobuild.fetch.uris import (
+    check,
+    is_folder,
+    is_offline_place,
+    is_remote,
+    scheme_of,
+    scrubbed,
+    suffix_of,
+    without_credentials,
+)
+
+__all__ = [
+    "FOLDER",
+    "Taken",
+    "check",
+    "is_folder",
+    "is_offline_place",
+    "is_remote",
+    "listed",
+    "scrubbed",
+    "suffix_of",
+    "take",
+    "take_member",
+    "without_credentials",
+]
+
+FOLDER = "folder:"
+"""What the SHA-256 of a folder begins with: it is that of its listing, as sha256sum prints one, sorted by name."""
+
+_BLOCK_BYTES = 1 << 20
+_AT_ONCE = 8  # files of a folder
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What was read."""
+
+    sha256: str  # of a file, or FOLDER and that of the listing
+    size_bytes: int
+    version: str  # commit, version id, ETag or time; empty where nothing tells versions apart
+
+
+def take(uri: str, out: Path | None, version: str = "") -> Taken:
+    """Read a remote file or folder to `out`, or, without it, only to know what it is.
+
+    `version` is the one that was pinned: a hub still has it when its branch has moved on.
+
+    Raises:
+        ConfigError: the URI makes no sense.
+        ToolchainError: the library for its scheme is not installed.
+        SourceError: it is not there, cannot be read, or only stands for the real file.
+        StoreError: it cannot be written.
+    """
+    check(uri)
+    return _take_folder(uri, out, version) if is_folder(uri) else _take_file(uri, out, version)
+
+
+def take_member(package: str, member: str, out: Path | None) -> Taken:
+    """Read one file of the wheel of `package` (`name==version`).
+
+    Raises:
+        ToolchainError, SourceError, StoreError: as `take`.
+    """
+    from mobuild.fetch.wheels import opened_member
+
+    shown = f"{package}/{member}"
+    with opened_member(package, member) as stream:
+        sha256, size_bytes = _copy(stream, out, shown, PurePosixPath(member).suffix)
+    return Taken(sha256, size_bytes, package.partition("==")[2])
+
+
+def listed(uri: str, version: str = "") -> tuple[str, dict[str, str]]:
+    """The version of a folder (the commit of a hub's repository, else empty), and its files: name in it → URI.
+
+    Raises:
+        ConfigError, ToolchainError, SourceError: as `take`; a name that would lie outside the folder, too.
+    """
+    shown = without_credentials(uri)
+    if scheme_of(uri) == "hf":
+        from mobuild.fetch import hub
+
+        commit, files = hub.listed(uri, version)
+    else:
+        from mobuild.fetch import filesystems
+
+        commit, files = "", filesystems.listed(uri)
+    for name in files:
+        if any(part in ("", ".", "..") for part in name.split("/")) or "\n" in name or "\0" in name:
+            raise SourceError(f"source {shown!r}: {name!r} cannot be the name of a file in a folder", "rename it there")
+        if any(str(above) in files for above in PurePosixPath(name).parents):
+            raise SourceError(f"source {shown!r}: has {name!r} below a file of that name", "rename one of them there")
+    if not files:
+        raise SourceError(f"source {shown!r}: there are no files below it", "check its name and version")
+    return commit, files
+
+
+def _take_file(uri: str, out: Path | None, version: str) -> Taken:
+    shown = without_credentials(uri)
+    with _opened(uri, version) as (stream, found, size_bytes):
+        sha256, read_bytes = _copy(stream, out, shown, suffix_of(uri))
+    if size_bytes and read_bytes != size_bytes:
+        raise SourceError(
+            f"source {shown!r}: expected {size_bytes} bytes, and {read_bytes} came", "run the command again"
+        )
+    return Taken(sha256, read_bytes, found)
+
+
+def _take_folder(uri: str, out: Path | None, version: str) -> Taken:
+    from concurrent.futures import ThreadPoolExecutor
+
+    commit, files = listed(uri, version)
+    if out is not None:
+        out.mkdir()
+
+    def take_one(name: str) -> Taken:
+        return _take_inside(files[name], out / name if out is not None else None, commit)
+
+    names = sorted(files)
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        found = list(threads.map(take_one, names))
+    listing = "".join(f"{each.sha256}  {name}\n" for name, each in zip(names, found))
+    sha256 = hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
+    return Taken(FOLDER + sha256, sum(each.size_bytes for each in found), commit)
+
+
+def _take_inside(uri: str, out: Path | None, version: str) -> Taken:
+    """One file of a folder, where empty files and pages are nothing odd."""
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    with _opened(uri, version) as (stream, _, _):
+        sha256, size_bytes = _copy(stream, out, without_credentials(uri), "", is_member=True)
+    return Taken(sha256, size_bytes, version)
+
+
+@contextmanager
+def _opened(uri: str, version: str) -> Iterator[tuple[Any, str, int]]:
+    """The content of a file as a stream, its version, and its size where that is told beforehand, else 0."""
+    scheme = scheme_of(uri)
+    if scheme == "hf":
+        from mobuild.fetch import hub
+
+        with hub.opened(uri, version) as found:
+            yield found
+    elif scheme in ("http", "https"):
+        from mobuild.fetch import web
+
+        body = web.Body(uri, without_credentials(uri))
+        try:
+            yield body, body.version, body.size_bytes or 0
+        finally:
+            body.close()
+    else:
+        from mobuild.fetch import filesystems
+
+        with filesystems.opened(uri) as opened:
+            yield opened
+
+
+def _copy(stream: Any, out: Path | None, shown: str, suffix: str, is_member: bool = False) -> tuple[str, int]:
+    """SHA-256 and size in bytes of what `stream` gives, written to `out`.
+
+    Raises:
+        SourceError: it is only a placeholder.
+        StoreError: it cannot be written.
+    """
+    if out is None:
+        return _copy_to(None, stream, shown, suffix, is_member)
+    try:
+        target = open(out, "wb")  # noqa: SIM115 - closed below, which may fail as well
+    except OSError as error:
+        raise _unwritable(out, error) from error
+    try:
+        return _copy_to(target, stream, shown, suffix, is_member)
+    finally:
+        _close(target, out)
+
+
+def _copy_to(target: IO[bytes] | None, stream: Any, shown: str, suffix: str, is_member: bool) -> tuple[str, int]:
+    state, size_bytes, start = hashlib.sha256(), 0, b""
+    for block in iter(lambda: stream.read(_BLOCK_BYTES), b""):
+        if len(start) < placeholders.START_BYTES:
+            start += block[: placeholders.START_BYTES]
+        state.update(block)
+        if target is not None:
+            try:
+                target.write(block)
+            except OSError as error:
+                raise _unwritable(Path(target.name), error) from error
+        size_bytes += len(block)
+    if is_member:
+        placeholders.check_pointer(shown, start, is_remote=True)
+        return state.hexdigest(), size_bytes
+    if not size_bytes:
+        raise placeholders.empty(shown, is_remote=True)
+    placeholders.check(shown, start, suffix, is_remote=True)
+    return state.hexdigest(), size_bytes
+
+
+def _close(target: IO[bytes], out: Path) -> None:
+    try:
+        target.close()
+    except OSError as error:
+        raise _unwritable(out, error) from error
+
+
+def _unwritable(out: Path, error: OSError) -> StoreError:
+    return StoreError(f"'{out}': cannot be written: {error.strerror}", "make room there")

@@ -1,0 +1,98 @@
+"""Files and folders of object stores (s3, gs, az) and of all else that fsspec reads."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import IO, Any, Iterator
+
+from mobuild.errors import MobuildError, SourceError, ToolchainError
+from mobuild.fetch.uris import scheme_of, scrubbed, without_credentials
+
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
+_CREDENTIALS = {
+    "s3": "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a public bucket FSSPEC_S3_ANON=true",
+    "gs": "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS; "
+    "for a public bucket FSSPEC_GS_TOKEN=anon",
+    "az": "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
+}
+
+
+@contextmanager
+def opened(uri: str) -> Iterator[tuple[IO[bytes], str, int]]:
+    """The content of a file as a stream, its version (version id, ETag, time) and its size in bytes.
+
+    Raises:
+        ToolchainError: the library for the URI's scheme is not installed.
+        SourceError: the file is not there, or the transfer failed.
+    """
+    with _explained(uri):
+        file_system, path = _resolved(uri)
+        facts = file_system.info(path)
+        if facts.get("type") == "directory":
+            raise SourceError(
+                f"source {without_credentials(uri)!r}: is a folder", "end it with '/' to name all that is in it"
+            )
+        with file_system.open(path, "rb") as stream:
+            yield stream, _version(facts), int(facts.get("size") or 0)
+
+
+def listed(uri: str) -> dict[str, str]:
+    """The files below a folder: the name in it, with `/` between its parts → URI.
+
+    Raises:
+        ToolchainError, SourceError: as `opened`.
+    """
+    with _explained(uri):
+        file_system, path = _resolved(uri)
+        root, scheme = path.rstrip("/") + "/", scheme_of(uri)
+        found = file_system.find(path.rstrip("/"), detail=True)
+        return {
+            name[len(root) :]: f"{scheme}://{name}"
+            for name, facts in found.items()
+            if name.startswith(root) and not name.endswith("/") and facts.get("type") == "file"
+        }
+
+
+def _resolved(uri: str) -> tuple[Any, str]:
+    import fsspec
+
+    options: dict[str, Any] = {"version_aware": True} if "?versionId=" in uri else {}
+    file_system, path = fsspec.core.url_to_fs(uri, **options)
+    file_system.invalidate_cache()  # instances and their listings are kept for the life of the process
+    return file_system, path
+
+
+@contextmanager
+def _explained(uri: str) -> Iterator[None]:
+    """Put what a file system raises into words."""
+    shown, extra = without_credentials(uri), _EXTRAS.get(scheme_of(uri), "")
+    try:
+        yield
+    except MobuildError:  # of the caller, who writes what is read here
+        raise
+    except ImportError as error:
+        what = f"pip install 'mobuild[{extra}]'" if extra else "install that library beside mobuild"
+        raise ToolchainError(
+            f"source {shown!r}: {sys.executable} lacks a library for it: {scrubbed(str(error))}", what
+        ) from error
+    except FileNotFoundError as error:
+        raise SourceError(f"source {shown!r}: there is no such file", "check its name and version") from error
+    except Exception as error:
+        reason = scrubbed(str(error).replace(uri, shown))
+        raise SourceError(
+            f"source {shown!r}: cannot be read: {type(error).__name__}: {reason}", _CREDENTIALS.get(extra, "")
+        ) from error
+
+
+def _version(facts: dict[str, Any]) -> str:
+    names = ("VersionId", "version_id", "generation", "ETag", "etag", "LastModified", "mtime", "created")
+    return next((_text(facts[name]) for name in names if facts.get(name) not in (None, "", "null")), "")
+
+
+def _text(fact: Any) -> str:
+    if isinstance(fact, float):  # the local file system's mtime, in seconds since the epoch
+        from time import gmtime, strftime
+
+        return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(fact))
+    return fact.isoformat() if hasattr(fact, "isoformat") else str(fact).strip('"')
