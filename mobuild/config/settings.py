@@ -45,6 +45,7 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
         here=_flag(app, "here"),
         debug=_flag(app, "debug"),
         junit=_path(app, "report.junit"),
+        offline=_flag(app, "offline"),
         format=_format(app),
         against=_text_or_none(app, "against", "a revision"),
         slots=_slots(app),

@@ -31,6 +31,7 @@ _STEERING = (
     "frozen",
     "here",
     "report",
+    "offline",
     "format",
     "executor",
     "project",

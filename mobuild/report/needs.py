@@ -89,4 +89,6 @@ def _usable_bytes() -> int:
 def _size_bytes(step: Step) -> int:
     if step.source:
         return step.source.size_bytes
+    if step.state == "stale" and not step.past:
+        return int(getattr(step.spec.node, "size_bytes", 0))  # of what is to be fetched, as it was pinned
     return step.record.artifact.size_bytes if step.record else 0

@@ -19,6 +19,7 @@ from mobuild.scheduler import AtOnce, Scheduler, unrun
 from mobuild.steps import Plan
 from mobuild.store import Member
 from mobuild.store.failures import Owner
+from mobuild.verbs.offline import refuse_absent
 from mobuild.verbs.session import Session, default_slots, findings, refuse, warn
 
 
@@ -49,6 +50,7 @@ def run(
         plan = session.plan(allowed)
         if plan.jobs[0].settings.frozen and (stale := _stale(plan)):
             return _frozen(plan, name, stale, on_error), [], [*refused, stale]
+        refuse_absent(plan)
         if plan.jobs[0].settings.debug:
             return _debug(session, plan, name, on_error), [], refused
         done = _schedule(session, plan, name)

@@ -2,24 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from mobuild import pins
+from mobuild.errors import MobuildError, SourceError
 from mobuild.job import Job
+from mobuild.report import messages
+from mobuild.units import about
 
 
 def lock(jobs: Sequence[Job]) -> int:
     """Read every remote source that the targets need and write `<recipe>.lock` beside the recipe.
 
+    A source that cannot be read keeps its pin and leaves the others alone; the status is then that of its error.
+
     Raises:
-        SourceError: a source cannot be read.
+        SourceError: a lock file cannot be read or written, or no network may be asked.
     """
-    for job in {job.recipe: job for job in jobs}.values():
-        uris = [uri for spec in job.graph.nodes.values() if (uri := getattr(spec.node, "remote_uri", ""))]
+    status = 0
+    for path, (recipe, uris) in _to_pin(jobs).items():
         if not uris:
-            print(f"recipe {job.recipe!r}: no remote source to pin")
+            print(f"recipe {recipe!r}: no remote source to pin")
             continue
-        found = {uri: pins.pin(uri) for uri in sorted(set(uris))}
-        pins.write(job.lock, {**pins.read(job.lock), **found})
-        print(f"{job.lock}: pinned {', '.join(map(pins.name_of, found))}")
-    return 0
+        _check_online(jobs[0], uris)
+        before, found = pins.read(path), {}
+        for uri in uris:
+            try:
+                found[uri] = pins.pin(uri)
+                print(f"{path}: {_said(uri, before.get(pins.name_of(uri)), found[uri])}")
+            except MobuildError as error:
+                messages.error(error)
+                status = max(status, error.status) if status != 1 else 1
+        if found:
+            pins.write(path, {**before, **{pins.name_of(uri): pin for uri, pin in found.items()}})
+    return status
+
+
+def _to_pin(jobs: Sequence[Job]) -> dict[Path, tuple[str, list[str]]]:
+    """Lock file → its recipe and the remote sources of all jobs of that."""
+    found: dict[Path, tuple[str, list[str]]] = {}
+    for job in jobs:
+        _, uris = found.setdefault(job.lock, (job.recipe, []))
+        uris += [uri for uri in _remote(job) if uri not in uris]
+    return found
+
+
+def _remote(job: Job) -> Iterator[str]:
+    for _, spec in sorted(job.graph.nodes.items()):
+        if uri := getattr(spec.node, "remote_uri", ""):
+            yield uri
+
+
+def _check_online(job: Job, uris: Sequence[str]) -> None:
+    if job.settings.offline:
+        names = "\n  ".join(map(pins.name_of, uris))
+        raise SourceError(f"lock: offline=true, and to pin is to read:\n  {names}", "leave offline=true away")
+
+
+def _said(uri: str, before: pins.Pin | None, now: pins.Pin) -> str:
+    name, size = pins.name_of(uri), about(now.size_bytes)
+    if before is None:
+        return f"pinned {name} ({size}, SHA-256 {now.sha256})"
+    if before.sha256 == now.sha256:
+        return f"as before {name} ({size})"
+    return f"moved {name}: SHA-256 {before.sha256} → {now.sha256} ({about(before.size_bytes)} → {size})"

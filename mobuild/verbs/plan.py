@@ -11,6 +11,7 @@ from mobuild.report.explanation import misses, reasons
 from mobuild.report.needs import needs, sentence, shortages
 from mobuild.report.terminal import label
 from mobuild.steps import Plan, Step
+from mobuild.verbs.offline import refuse_absent
 from mobuild.verbs.session import Session, findings, refuse, wanted_format, warn
 
 
@@ -27,6 +28,7 @@ def plan(jobs: Sequence[Job]) -> int:
         print(json.dumps(document(planned), indent=2, ensure_ascii=False))
     else:
         _print(planned)
+    refuse_absent(planned)
     hopeless = (step.state == "blocked" or misses(planned, step) for step in planned.steps.values())
     return 1 if any(hopeless) else 0
 
