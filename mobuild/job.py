@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.contract.request import Machine
+from mobuild.fetch.uris import scrubbed
 from mobuild.graph import Graph
 from mobuild.hardware import Hardware
 
@@ -84,9 +85,14 @@ class Job:
     settings: Settings
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """The overrides as they may be shown and written: URLs without credentials."""
+        return tuple(map(scrubbed, self.overrides))
+
+    @property
     def words(self) -> str:
         """What to write after a verb to mean this job again."""
-        given = [word for word in self.overrides if not word.startswith("recipe=") or not self._is_model]
+        given = [word for word in self.shown if not word.startswith("recipe=") or not self._is_model]
         return shlex.join(word.removeprefix("++") for word in given)
 
     def words_for(self, node: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from mobuild import fetch
 from mobuild.errors import SourceError
 
 _SCHEMA = 1
+_SHA256 = re.compile(f"({fetch.FOLDER})?[0-9a-f]{{64}}")
 _DAMAGED = "take it from version control again, or remove it and pin anew with `mobuild lock`"
 
 
@@ -79,7 +81,7 @@ def write(path: Path, pins: Mapping[str, Pin]) -> None:
 
 
 def _checked(found: Pin) -> Pin:
-    is_sha256 = len(found.sha256) == 64 and set(found.sha256) <= set("0123456789abcdef")
-    if not is_sha256 or not isinstance(found.size_bytes, int) or not isinstance(found.version, str):
+    is_sha256 = isinstance(found.sha256, str) and _SHA256.fullmatch(found.sha256)
+    if not is_sha256 or type(found.size_bytes) is not int or not isinstance(found.version, str):
         raise ValueError(f"{found} is no pin")
     return found

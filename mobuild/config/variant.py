@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_GROUP
 from mobuild.errors import MobuildError
+from mobuild.fetch.uris import scrubbed
 from mobuild.fingerprint import canonical, digest_bytes
 from mobuild.node import encode
 
@@ -118,4 +119,6 @@ def _pairs(value: Any) -> Any:
     """Mappings as pairs, since some have a meaning in their order; unkeyed fields (a path) count here as well."""
     if isinstance(value, Mapping):
         return [[str(key), _pairs(item)] for key, item in value.items()]
+    if isinstance(value, str):
+        return scrubbed(value)  # a signed URL that was signed again is the same variant
     return [_pairs(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,7 +1,7 @@
 """A failed job as files that a person can run again: `rerun.sh`, beside the inputs and what the node wrote.
 
 Paths below the folder are written relative to it. Values of secrets are written nowhere: the caller's
-environment has them, or has not.
+environment has them, or has not; URLs lose their credentials.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from mobuild.executors.job import Job
 from mobuild.executors.process import LOADER
+from mobuild.fetch.uris import scrubbed
 from mobuild.observers.environment import is_secret, secret_values
 
 _RERUN_SH = """\
@@ -40,7 +41,7 @@ _CREDENTIALS = re.compile(r"://[^/\s]*@")
 def write(folder: Path, job: Job, python: Path, environ: Mapping[str, str]) -> None:
     """Put the files that run `job` again under `python` into `folder`, where its inputs and output lie."""
     (folder / "bin").mkdir()
-    (folder / "job.json").write_text(json.dumps(_relative(job.document(), folder), indent=1))
+    (folder / "job.json").write_text(scrubbed(json.dumps(_relative(job.document(), folder), indent=1)))
     (folder / "environment.sh").write_text(_environment(environ, job.secrets), "utf-8", "surrogateescape")
     (folder / "rerun.py").write_text(
         f"{_RERUN_PY}{LOADER}from mobuild import worker\nsys.exit(worker.again(Path(here)))\n"

@@ -233,7 +233,7 @@ def run_document(run: Run, number: int, name: str) -> dict[str, Any]:
         "recipe": job.recipe,
         "variant": job.variant,
         "targets": list(job.graph.targets),
-        "overrides": list(job.overrides),
+        "overrides": list(job.shown),
         "seconds": round(run.seconds, 3),
         "nodes": {node: _node_document(run, number, node) for node in job.graph.nodes},
     }
