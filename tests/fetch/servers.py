@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -39,6 +42,10 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError):
             answer(self, number)
 
+    def handle(self) -> None:
+        with suppress(OSError):  # of a client that trusts nobody
+            super().handle()
+
     def log_message(self, *_: Any) -> None:
         pass
 
@@ -59,21 +66,24 @@ class Web(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, context: ssl.SSLContext | None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.scheme = "https" if context else "http"
+        if context:
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.answers: dict[str, Answer] = {}
         self.asked: list[Asked] = []
         self.otherwise: Answer = lambda handler, _: handler.send(b"no such thing", 404)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"{self.scheme}://127.0.0.1:{self.server_address[1]}"
 
 
 @contextmanager
-def web() -> Iterator[Web]:
-    """A running web server."""
-    server = Web()
+def web(context: ssl.SSLContext | None = None) -> Iterator[Web]:
+    """A running web server; with `context` over TLS."""
+    server = Web(context)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -175,3 +185,34 @@ def serve_hub(
         return handler.send(b"", 302, Location=place, **headers)
 
     server.otherwise = answer
+
+
+def certified(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """A certificate of 127.0.0.1 that nobody else vouches for, as a file of trusted ones and for a server."""
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    (folder / "ca.pem").write_bytes(certificate.public_bytes(encoding))
+    (folder / "key.pem").write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
+    return folder / "ca.pem", context

@@ -11,7 +11,7 @@ import pytest
 from mobuild import fetch
 from mobuild.errors import ConfigError, SourceError, StoreError
 from mobuild.fetch import web as client
-from tests.fetch.servers import Answer, Handler, Web, cut_off, first, moved, status, web, whole
+from tests.fetch.servers import Answer, Handler, Web, certified, cut_off, first, moved, status, web, whole
 
 CONTENT = os.urandom(1000) + b"weights" * 1000
 HURRY = client.Patience(attempts=3, first_seconds=0.0, longest_seconds=0.0, timeout_seconds=0.3)
@@ -215,3 +215,21 @@ def test_a_full_disk_is_named(server: Web, tmp_path: Path) -> None:
         fetch.take(f"{server.url}/w.pt", Path("/dev/full"))
 
     assert str(caught.value) == "'/dev/full': cannot be written: No space left on device\n  make room there"
+
+
+def test_certificates_of_a_network_are_trusted_when_a_variable_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    place, context = certified(tmp_path)
+    with web(context) as server:
+        server.answers["/w.pt"] = whole(CONTENT)
+        said = refusal(server, tmp_path)
+        for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+            with monkeypatch.context() as patch:
+                patch.setenv(name, str(place))
+                fetch.take(f"{server.url}/w.pt", tmp_path / name)
+
+    assert said.startswith("source 'URL/w.pt': the server's certificate is not trusted: self-signed certificate\n")
+    assert "SSL_CERT_FILE or REQUESTS_CA_BUNDLE" in said
