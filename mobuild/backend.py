@@ -80,6 +80,13 @@ class BuildsOnCard(Protocol):
     builds_on_card: ClassVar[bool]
 
 
+class CarriesLibraries(Protocol):
+    """A backend whose engines need native code of the user's: `placed` gets it, and the engine takes it along."""
+
+    carries: ClassVar[str]
+    """What the roles of these libraries begin with, see `mobuild.libraries`."""
+
+
 class TellsCommand(Protocol):
     """A backend whose engines can be built with other tools, too."""
 

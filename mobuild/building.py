@@ -135,7 +135,7 @@ class Builder:
     def _run(self, step: Step, job: WorkerJob) -> Outcome:
         return self.executor.run(
             job,
-            isolated=step.spec.node.isolated,
+            isolated=step.spec.isolated,
             python=step.spec.python,
             timeout_seconds=step.spec.timeout_seconds or self.timeout_seconds,
         )
@@ -187,7 +187,7 @@ class Builder:
     ) -> Record:
         assert step.fingerprint
         warnings = outcome.warnings + ((_warning(found),) if undeclared(found) else ())
-        if self.strict and step.spec.node.isolated and "preload" not in outcome.observed_by:
+        if self.strict and step.spec.isolated and "preload" not in outcome.observed_by:
             warnings += (_BLIND,)
         artifact = self.store.objects.publish(out)
         return Record(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from mobuild import libraries
 from mobuild.errors import GraphError, did_you_mean
 from mobuild.node import Node
 
@@ -38,6 +39,11 @@ class NodeSpec:
     timeout_seconds: float | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)  # variables that it sees; None: unset
     said_by: str = "uri: … in the recipe"  # where the path of a local source stands, for messages
+
+    @property
+    def isolated(self) -> bool:
+        """Whether it runs in a process of its own: for its kind, or since it loads native code of the user's."""
+        return self.node.isolated or libraries.are_among(self.needs)
 
 
 def local_source(spec: NodeSpec) -> Path | None:

@@ -139,6 +139,7 @@ def request_for(job: Job, spec: NodeSpec, keys: Keys) -> Request | None:
         distributions=environment.distributions,
         python=environment.version,
         machine=dataclasses.replace(job.settings.checking.machine, driver_cuda=device.driver_cuda(job.hardware)),
+        libraries=_carried(spec, backend),
     )
 
 
@@ -146,6 +147,12 @@ def installed_version(backend: Any, distributions: Mapping[str, str]) -> str:
     """The version of a backend's builder, under whichever of its names it is installed; empty without one."""
     names = (backend.distribution, *backend.tools)
     return next((distributions[name] for name in names if name in distributions), "")
+
+
+def _carried(spec: NodeSpec, backend: Any) -> tuple[str, ...]:
+    """The nodes whose native code an engine takes along."""
+    carries = getattr(backend, "carries", "")
+    return tuple(need for role, need in spec.needs.items() if carries and role.startswith(carries))
 
 
 def strictly(job: Job, found: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -29,8 +29,8 @@ def offered(project: Project, line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("mobuild pl", ["plan"]),
-        ("mobuild l", ["list", "log", "lock"]),
+        ("mobuild pla", ["plan"]),
+        ("mobuild lo", ["log", "lock"]),
         ("mobuild hardware=l", ["hardware=l20", "hardware=l4", "hardware=l40s"]),
         ("mobuild plan hardware=l", ["hardware=l20", "hardware=l4", "hardware=l40s"]),
         ("mobuild plan -m target=engine hardware=gt", ["hardware=gtx1070"]),
@@ -38,9 +38,9 @@ def offered(project: Project, line: str) -> list[str]:
         ("mobuild why recipe=d", ["recipe=det"]),
         ("mobuild recipe=", ["recipe=crepe_tiny", "recipe=det", "recipe=minilm"]),
         ("mobuild -m recipe=det,m", ["recipe=det,minilm"]),
-        ("mobuild --oops pl", ["plan"]),
+        ("mobuild --oops pla", ["plan"]),
         ("mobuild nodes.onnx.in", ["nodes.onnx.inputs."]),
-        ("mobuild plan pl", []),
+        ("mobuild plan pla", []),
     ],
 )
 def test_the_word_at_the_end_of_the_line_is_completed(det: Project, line: str, words: list[str]) -> None:

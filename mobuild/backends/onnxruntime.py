@@ -7,14 +7,15 @@ offered, because its bytes differ from build to build.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
 from mobuild.backend import Profile
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
-from mobuild.node import Built
+from mobuild.libraries import OPERATORS, given
+from mobuild.node import Built, unkeyed
 from mobuild.onnxmodel.files import DATA_NAME, MODEL_NAME, data_files
 from mobuild.runtime import onnxruntime as ort_runtime
 from mobuild.runtime.errors import RuntimeMissing
@@ -26,12 +27,14 @@ _EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_byte
 @dataclass(frozen=True)
 class OnnxRuntime:
     """`provider_options` are those of the provider (`device_id`, `arena_extend_strategy`), `raw` session configuration
-    entries; both are used while building and running."""
+    entries; both are used while building and running. `libraries` of custom operators are those that the node is
+    given."""
 
     provider: str = ort_runtime.CPU
     level: str = "extended"
     provider_options: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
+    libraries: Sequence[str] = unkeyed(())
 
     name: ClassVar[str] = "onnxruntime"
     revision: ClassVar[int] = 1
@@ -39,6 +42,7 @@ class OnnxRuntime:
     symmetric: ClassVar[bool] = False
     distribution: ClassVar[str] = "onnxruntime"
     notice: ClassVar[str] = ""
+    carries: ClassVar[str] = OPERATORS
 
     def __post_init__(self) -> None:
         if self.level not in ort_runtime.LEVELS:
@@ -59,6 +63,10 @@ class OnnxRuntime:
     @property
     def tools(self) -> tuple[str, ...]:
         return (self.distribution,)
+
+    def placed(self, inputs: Mapping[str, Path]) -> OnnxRuntime:
+        """This backend with the libraries of custom operators that the node is given."""
+        return replace(self, libraries=tuple(map(str, given(inputs).values())))
 
     def build(self, model: Path, profiles: Sequence[Profile], precision: str, out: Path) -> Built:
         """Write the optimized ONNX; a folder when `model` keeps its weights in external data."""
@@ -106,6 +114,7 @@ class OnnxRuntime:
             f"options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{level}",
             f"options.optimized_model_filepath = {out!r}",
             *entries,
+            *(f"options.register_custom_ops_library({path!r})" for path in self.libraries),
             f"providers = [({self.provider!r}, {_texts(self.provider_options)!r})]",
             f"onnxruntime.InferenceSession({model!r}, options, providers=providers)",
             "EOF",
@@ -118,6 +127,7 @@ class OnnxRuntime:
         options.optimized_model_filepath = str(target)
         options.intra_op_num_threads = 1
         options.log_severity_level = 3  # level ALL warns about portability, which its name says
+        ort_runtime.register(ort, options, map(Path, self.libraries))
         for key, value in entries.items():
             options.add_session_config_entry(key, value)
         return options

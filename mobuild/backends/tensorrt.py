@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
+from mobuild import libraries
 from mobuild.backend import Profile
 from mobuild.backends import calibration_table, timing_cache, trtexec
 from mobuild.backends import tensorrt_versions as versions
@@ -56,12 +57,13 @@ class TensorRT:
     raw: Mapping[str, Any] = field(default_factory=dict)
 
     name: ClassVar[str] = "tensorrt"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     runtime: ClassVar[str] = "tensorrt"
     symmetric: ClassVar[bool] = True
     distribution: ClassVar[str] = "tensorrt"
     notice: ClassVar[str] = ""
     builds_on_card: ClassVar[bool] = True
+    carries: ClassVar[str] = libraries.PLUGINS
 
     def __post_init__(self) -> None:
         """Write equal wishes alike, so that they have one key, and refuse what contradicts itself."""
@@ -100,14 +102,14 @@ class TensorRT:
     @property
     def sources(self) -> dict[str, str]:
         """Files of the project that the build reads, by role."""
-        found = {f"plugin_{number}": path for number, path in enumerate(self.plugins)}
+        found = {f"{libraries.PLUGINS}{number}": path for number, path in enumerate(self.plugins)}
         if self.timing_cache not in (timing_cache.SHARED, timing_cache.NONE):
             found["timing_cache"] = self.timing_cache
         return {**found, **({"calibration_cache": self.calibration_cache} if self.calibration_cache else {})}
 
     def placed(self, inputs: Mapping[str, Path]) -> TensorRT:
         """This backend with its files where they lie during the build; ranges of kind calibrate are a table, too."""
-        plugins = tuple(str(inputs.get(f"plugin_{number}", path)) for number, path in enumerate(self.plugins))
+        plugins = tuple(map(str, libraries.given(inputs, self.carries).values()))
         table = inputs.get("calibration_cache", inputs.get("calibration", self.calibration_cache))
         pinned = inputs.get("timing_cache", self.timing_cache)
         given = str(table) if self.is_weak else ""
@@ -148,7 +150,7 @@ class TensorRT:
         return missing if card is None else self._target.other(card)
 
     def run_options(self, profile: int) -> dict[str, Any]:
-        return {"profile": profile, "plugins": self.plugins, "host_code": self.version_compatible}
+        return {"profile": profile, "host_code": self.version_compatible}
 
     def command(self, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
         """Shell lines that build the same engine without mobuild, for TensorRT `version`."""

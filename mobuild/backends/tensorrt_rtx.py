@@ -8,7 +8,7 @@ the graph, because networks are strongly typed. Bytes are reproducible only with
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
@@ -17,7 +17,8 @@ from mobuild.backends.network_builder import Builder, lacking_types
 from mobuild.backends.trtexec import polygraphy_shapes
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed
-from mobuild.node import Built
+from mobuild.libraries import PLUGINS, given
+from mobuild.node import Built, unkeyed
 from mobuild.runtime import cuda
 from mobuild.runtime import tensorrt_rtx as rtx_runtime
 from mobuild.units import parse_size, size_text
@@ -26,11 +27,13 @@ from mobuild.units import parse_size, size_text
 @dataclass(frozen=True)
 class TensorRTRTX:
     """`compute_capabilities` is one (`"8.9"`) or several for one plan, whose order counts. `raw` sets flags,
-    memory pools and attributes of the builder's configuration, unchecked."""
+    memory pools and attributes of the builder's configuration, unchecked. `plugins` are libraries: files of the
+    project, and those that the node is given; they count by content."""
 
     compute_capabilities: str | Sequence[str]
     workspace: str | int = "4GiB"
     raw: Mapping[str, Any] = field(default_factory=dict)
+    plugins: Sequence[str] = unkeyed(())
 
     name: ClassVar[str] = "tensorrt_rtx"
     revision: ClassVar[int] = 1
@@ -40,6 +43,7 @@ class TensorRTRTX:
     notice: ClassVar[str] = (
         "only TensorRT-RTX loads this plan; for a TensorRT engine set backend=tensorrt where TensorRT is installed"
     )
+    carries: ClassVar[str] = PLUGINS
 
     def __post_init__(self) -> None:
         """Write equal wishes alike, so that they have one key."""
@@ -55,11 +59,21 @@ class TensorRTRTX:
     def tools(self) -> tuple[str, ...]:
         return (self.distribution,)
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """Files of the project that the build reads, by role."""
+        return {f"{PLUGINS}{number}": path for number, path in enumerate(self.plugins)}
+
+    def placed(self, inputs: Mapping[str, Path]) -> TensorRTRTX:
+        """This backend with its plugins where they lie during the build."""
+        return replace(self, plugins=tuple(map(str, given(inputs, self.carries).values())))
+
     def build(self, model: Path, profiles: Sequence[Profile], precision: str, out: Path) -> Built:
         with runtime_errors():
             trt = rtx_runtime.module()
         builder = Builder(trt, f"TensorRT-RTX {trt.__version__}")
         wanted = capabilities(self.compute_capabilities)
+        builder.load_plugins(self.plugins)
         _target(builder, wanted)
         builder.limit("WORKSPACE", parse_size(self.workspace, "workspace"))
         builder.set_raw(self.raw)
@@ -88,6 +102,7 @@ class TensorRTRTX:
         words += ["--pool-limit", f"workspace:{parse_size(self.workspace)}"]
         words += ["--profiling-verbosity", "layer_names_only"]  # Polygraphy's own default gives other bytes
         words += ["--compute-capabilities", *capabilities(self.compute_capabilities)]
+        words += ["--plugins", *self.plugins] if self.plugins else []
         lines = [f"# TensorRT-RTX {version}", *(f"# not said below: raw.{name}={self.raw[name]}" for name in self.raw)]
         return "\n".join([*lines, f"POLYGRAPHY_USE_TENSORRT_RTX=1 {shlex.join(words)}"])
 

@@ -16,7 +16,9 @@ from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, default_recipe, 
 from mobuild.errors import ConfigError, did_you_mean
 
 ONNX_RECIPE = "onnx_file"
-_OPEN = re.compile(r"^(nodes|backend|shapes|constraints|toolchain|executor)\.|^(nodes|shapes|constraints)=\{")
+_OPEN = re.compile(
+    r"^(nodes|backend|shapes|constraints|toolchain|executor|libraries|plugins)\.|^(nodes|shapes|constraints)=\{"
+)
 _VERSION = re.compile(r"(\+*(?:backend\.version|check\.(?:cuda|driver|python|runtime)))=([\d.]+(?:,[\d.]+)*)")
 _HELP = ("--help", "-h", "--hydra-help", "--shell-completion", "-sc")
 _VALUED = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c")

@@ -28,13 +28,14 @@ from mobuild.config.settings import seconds
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.graph import NodeSpec
 from mobuild.hardware import Hardware
+from mobuild.libraries import PREFIXES
 from mobuild.observers.environment import is_secret
 
 _NAME = re.compile(r"[^\W.][^/\\.\0]*")
 _TAKEN = ("run",)  # run.json stands beside the artifacts
 _REFERRING = ("${", "backend")  # as text: a node with one of them depends on more than itself
-_CHAIN_KEYS = ("precision", "shapes", "backend")
-_PLACING = ("kind", "needs", "in", "python", "timeout_seconds", "env")
+_CHAIN_KEYS = ("precision", "shapes", "backend", *PREFIXES)
+_PLACING = ("kind", "needs", "in", "given", "python", "timeout_seconds", "env")
 
 
 class RecipeNodes:
@@ -162,13 +163,15 @@ class RecipeNodes:
 
     def _question(self, name: str) -> tuple[object, ...] | None:
         """All that decides a node that refers to nothing else, most nodes of a sweep; None for the others."""
-        _, entry = self._entries[name]
+        chain, entry = self._entries[name]
         said = str(OmegaConf.to_container(entry))
         toolchain = str(OmegaConf.to_container(self.app.toolchain))
         if any(mark in said + toolchain for mark in _REFERRING):
             return None
         defaults = conf_defaults(self.project, "node", str(entry.get("kind")))
         if any(mark in str(defaults) for mark in _REFERRING):
+            return None
+        if any(self._scopes[chain].get(key) for key in PREFIXES):
             return None
         return (self.folder, self.recipe, name, said, toolchain, self._said_by.get(name))
 
@@ -189,7 +192,7 @@ class RecipeNodes:
         return NodeSpec(
             name=name,
             node=node,
-            needs=self._needs(name, placing, node),
+            needs=self._needs(name, placing, node, scope),
             folder=self.folder,
             root=self.root,
             python=self._python(placing.get("python", _serving(scope.toolchain, node.kind)), node, where),
@@ -212,13 +215,16 @@ class RecipeNodes:
             self._placed[key] = place
         return self._placed[key]
 
-    def _needs(self, name: str, placing: Mapping[str, Any], node: Any) -> dict[str, str]:
+    def _needs(self, name: str, placing: Mapping[str, Any], node: Any, scope: DictConfig) -> dict[str, str]:
         """Role → node; `in` is another word for `needs`, and null takes a default away.
+
+        `given` says which native libraries of the recipe or its chain the kind loads.
 
         Files that a node's own parameters name become source nodes, called after the node and the role.
         """
         where = f"recipe {self.recipe!r}, node {name!r}"
-        roles = {**_roles(placing, "needs", where), **_roles(placing, "in", where)}
+        roles = {**_given(placing.get("given") or (), scope), **_roles(placing, "needs", where)}
+        roles.update(_roles(placing, "in", where))
         for role, uri in getattr(node, "sources", {}).items():
             roles[role] = f"{name}.{role}"
             self._said_by[roles[role]] = f"{role}: of node {name!r}"
@@ -299,6 +305,16 @@ def _roles(placing: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any
     if not isinstance(roles, Mapping) or not all(isinstance(need, (str, int, type(None))) for need in roles.values()):
         raise ConfigError(f"{where}: {key}: expected role: node, found {roles!r}", f"{key}: {{model: onnx}}")
     return roles
+
+
+def _given(wanted: Sequence[str], scope: DictConfig) -> dict[str, str]:
+    """Role → node, of the native libraries that the recipe gives to kinds which want them."""
+    found: dict[str, str] = {}
+    for key in wanted:
+        named = OmegaConf.to_container(scope[key]) if isinstance(scope[key], DictConfig) else scope[key]
+        roles = _roles({key: named}, key, f"recipe, {key}")
+        found.update({f"{PREFIXES[key]}{name}": str(need) for name, need in roles.items() if need})
+    return found
 
 
 def _env(configured: Any, node: Any, where: str, secrets: Sequence[str]) -> dict[str, str | None]:

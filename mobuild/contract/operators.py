@@ -9,7 +9,7 @@ from mobuild.contract.request import Model
 from mobuild.facts import Support, rtx
 from mobuild.facts import operators as tensorrt
 
-_OF_RUNTIME = ("ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft", "com.ms.internal.nhwc")
+_OF_RUNTIME = ("ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "com.microsoft", "com.ms.internal.nhwc")
 _QUANTISED = ("zero_point", "integer_bias", "quantised_type")
 _BRANCHES = ("recurrent_in_if", "if_ranks_input", "if_ranks_shape", "if_nested")
 
@@ -68,11 +68,11 @@ def _signed(model: Model, code: str, is_ours: Callable[[str], bool]) -> tuple[Fi
 
 def _answer(model: Model, name: str) -> Support:
     request, domain = model.request, name.rpartition("::")[0]
-    if name.rpartition("::")[2] in request.machine.plugins or (domain and request.options.get("plugins")):
-        return Support("yes")  # the parser will know whether a plugin library has it
+    if name.rpartition("::")[2] in request.machine.plugins or (domain and request.libraries):
+        return Support("yes")  # whoever loads the library will know whether it has it
     if request.backend == "onnxruntime":
         known = not domain or domain.startswith(_OF_RUNTIME)
-        return Support("yes") if known else Support("unverified", f"ONNX Runtime has no domain {domain!r} of its own")
+        return Support("yes") if known else Support("no", f"ONNX Runtime has no domain {domain!r} of its own")
     if not request.is_tensorrt:
         return Support("yes")
     if domain:
@@ -88,10 +88,12 @@ def _remedy(model: Model, name: str) -> str:
     first = tensorrt.first_with(name) if model.request.backend == "tensorrt" else ""
     if first:
         return f"TensorRT {first} is the first that has it"
-    plugin = name.rpartition("::")[2]
-    if not model.request.is_tensorrt:
-        return "export the model without it"
-    other = tensorrt.taken_from(name)  # for TensorRT-RTX, whose parser has less
+    domain, _, plugin = name.rpartition("::")
+    other = tensorrt.taken_from(name) if model.request.is_tensorrt else ""  # for TensorRT-RTX, whose parser has less
     other = f"{other}: backend=tensorrt; or " if other else ""
+    if domain or not model.request.is_tensorrt:
+        key = "plugins" if model.request.is_tensorrt else "libraries"
+        own = f"name the node that makes the library with it: {key}: {{NAME: NODE}}"
+        return f"{other}{own}; or export the model without it"
     own = f"export the model without it, or say that a plugin has it: check.plugins=[{plugin}]"
     return f"{other}{own}; or backend=onnxruntime"

@@ -34,7 +34,8 @@ class Request:
     """One engine's configuration.
 
     `backend_version` is the builder's version, empty where none is asked for or known. `options` are the backend's
-    fields, `distributions` what is installed (normalised name → version) for the Python that builds.
+    fields, `distributions` what is installed (normalised name → version) for the Python that builds, `libraries` the
+    nodes whose native code the engine takes along.
     """
 
     hardware: Hardware
@@ -45,6 +46,7 @@ class Request:
     distributions: Mapping[str, str] = field(default_factory=dict)
     python: str = ""
     machine: Machine = field(default_factory=Machine)
+    libraries: tuple[str, ...] = ()
 
     @property
     def is_tensorrt(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from mobuild import onnxmodel
 from mobuild.backend import Backend, Profile
@@ -65,18 +65,19 @@ class Layout:
             yield sample, {name: _row(outputs[name], i, axis) for name, axis in self.axes.items()}
 
 
-def open_graph(path: Path, scratch: Path, name: str) -> Form:
+def open_graph(path: Path, scratch: Path, name: str, operators: Iterable[Path] = ()) -> Form:
     """The ONNX artifact in ONNX Runtime; half precision is rounded as `rounding` says.
 
     Constants are folded, else the weights of a Q/DQ graph are quantised anew in every run (MiniLM: 15 times
-    slower). Fusions, which would change the numbers, are not made; the outputs are equal bit for bit.
+    slower). Fusions, which would change the numbers, are not made; the outputs are equal bit for bit. `operators` are
+    libraries of custom ones.
 
     Raises:
         NodeFailed: ONNX Runtime cannot load the graph.
     """
     file, rounds_to = rounded(onnxmodel.plain_files(path, scratch), scratch)
     with runtime_errors():
-        engine = open_engine(file, "onnxruntime", level="basic")
+        engine = open_engine(file, "onnxruntime", level="basic", operators=operators)
 
     def run(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
         with runtime_errors():

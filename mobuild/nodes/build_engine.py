@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mobuild import onnxmodel, parity
+from mobuild import libraries, onnxmodel, parity
 from mobuild.backend import Backend
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed, Refused, did_you_mean
@@ -110,6 +110,8 @@ class BuildEngine:
             started = time.perf_counter()
             built = self.backend.build(model, wanted, self.precision, out)
             seconds = time.perf_counter() - started
+            if carries := getattr(self.backend, "carries", ""):
+                libraries.carry(out, self.suffix, libraries.given(inputs, carries))
             measurements = {
                 **built.measurements,
                 "engine_bytes": _size_bytes(out),
@@ -118,7 +120,7 @@ class BuildEngine:
                 "precision": list(found),
                 "weight_bytes": weight_bytes(loaded),
                 **self._read_back(out),
-                **self._proof(model, summary, found, out),
+                **self._proof(model, summary, found, out, libraries.given(inputs).values()),
             }
         written = onnxmodel.summary(out) if self.suffix == ".onnx" else {}
         return Built(measurements, written, built.warnings)
@@ -145,14 +147,16 @@ class BuildEngine:
             "unfused_quantize_nodes": operators.get(QUANTIZE, 0) + operators.get(DEQUANTIZE, 0),
         }
 
-    def _proof(self, model: Path, summary: Mapping[str, Any], types: Sequence[str], out: Path) -> dict[str, Any]:
+    def _proof(
+        self, model: Path, summary: Mapping[str, Any], types: Sequence[str], out: Path, operators: Iterable[Path]
+    ) -> dict[str, Any]:
         """Parity by profile and corner, or why it could not be measured here."""
         reason = self.backend.runs_here()
         if reason:
             return {"parity": f"not run: {reason}"}
         if "bf16" in types:
             return {"parity": "not run: ONNX Runtime has no bfloat16 kernels to compare with"}
-        reference = onnxmodel.open_session(model)
+        reference = onnxmodel.open_session(model, libraries=operators)
         found: dict[str, Any] = {}
         for number, sizes in enumerate(check_shapes(self.shapes) or ({},)):
             with runtime_errors():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mobuild import onnxmodel, programs
+from mobuild import libraries, onnxmodel, programs
 from mobuild.data import Data, Sample, batches, fed, sample_digest, samples
 from mobuild.data.manifest import Manifest, lengths
 from mobuild.errors import ConfigError, NodeFailed
@@ -83,7 +83,8 @@ class Reference:
     def _run(self, model: Path, inputs: Mapping[str, Path], scratch: Path, out: Path) -> dict[str, Any]:
         """Write the outputs of all samples; how many there are, and of which sizes."""
         summary = onnxmodel.summary(model)
-        layout, session = Layout.of(summary), onnxmodel.open_session(model, optimized=True)
+        operators = libraries.given(inputs).values()
+        layout, session = Layout.of(summary), onnxmodel.open_session(model, optimized=True, libraries=operators)
         spool, manifest = Spool(scratch), Manifest()
         seen: list[tuple[str, Any]] = []
         watched = _noted(samples(self.data, inputs), manifest, seen)

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mobuild.engine_errors import runtime_errors
 from mobuild.errors import NodeFailed
 from mobuild.onnxmodel.files import model_file
+from mobuild.runtime.onnxruntime import register
 
 _NODE_NAME = re.compile(r"Name:'([^']*)'")
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
-def open_session(path: Path, optimized: bool = False) -> Any:
+def open_session(path: Path, optimized: bool = False, libraries: Iterable[Path] = ()) -> Any:
     """An `onnxruntime.InferenceSession` of the artifact, without graph optimisations unless asked for.
 
+    `libraries` hold the custom operators of the model.
+
     Raises:
-        NodeFailed: ONNX Runtime does not load it, in its own words.
+        NodeFailed: ONNX Runtime does not load it or a library, in its own words.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime as ort
@@ -32,6 +36,8 @@ def open_session(path: Path, optimized: bool = False) -> Any:
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_EXTENDED if optimized else level.ORT_DISABLE_ALL
     file = model_file(path)
+    with runtime_errors():
+        register(ort, options, libraries)
     try:
         return ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes share no base but Exception

@@ -84,7 +84,7 @@ def write_runs(run: Run, name: str) -> list[StoreError]:
     refused: list[StoreError] = []
     for number, job in enumerate(run.plan.jobs):
         try:
-            with _explained(job):
+            with _explained(variant_folder(job), job):
                 variant_folder(job).mkdir(parents=True, exist_ok=True)
                 _write(variant_folder(job) / "run.json", run_document(run, number, name))
         except StoreError as error:

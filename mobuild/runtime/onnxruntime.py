@@ -10,10 +10,10 @@ import ctypes
 import os
 import re
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from .errors import EngineError, RuntimeMissing
-from .runner import Tensor, check_feeds
+from .runner import Tensor, check_feeds, engine_file, libraries
 
 CPU = "CPUExecutionProvider"
 LEVELS = {
@@ -76,6 +76,22 @@ def open_session(path: Path, provider: str = CPU, options: Any = None, provider_
     return session
 
 
+def register(ort: Any, options: Any, files: Iterable[Path]) -> None:
+    """Let the session of `options` have the custom operators of the libraries `files`.
+
+    Raises:
+        EngineError: one cannot be loaded, or holds no operators.
+    """
+    for file in files:
+        try:
+            options.register_custom_ops_library(str(file))
+        except Exception as error:  # its exceptions share no base class but Exception
+            raise EngineError(
+                f"onnxruntime {ort.__version__} cannot load the operators of '{file}': {_words(error)}",
+                "it has to be built for this processor, with all that it links to, and to export RegisterCustomOps",
+            ) from error
+
+
 def refuse_missing_provider(ort: Any, provider: str) -> None:
     """Raise RuntimeMissing when this build of ONNX Runtime does not have `provider`."""
     available = ort.get_available_providers()
@@ -97,10 +113,12 @@ def open_engine(
     threads: int = 0,
     entries: Mapping[str, str] = {},
     provider_options: Mapping[str, str] = {},
+    operators: Iterable[Path] = (),
 ) -> OnnxEngine:
     """Open an ONNX file, or the only ONNX file in a folder.
 
-    `level` is what ONNX Runtime still optimizes while loading; `threads` 0 leaves the number to it.
+    `level` is what ONNX Runtime still optimizes while loading; `threads` 0 leaves the number to it; `operators` are
+    libraries of custom operators beside those that the engine takes along.
     """
     ort = module()
     options = ort.SessionOptions()
@@ -108,7 +126,8 @@ def open_engine(
     options.intra_op_num_threads = threads
     for key, value in entries.items():
         options.add_session_config_entry(str(key), str(value))
-    return OnnxEngine(open_session(_onnx_file(path), provider, options, provider_options))
+    register(ort, options, (*libraries(path), *operators))
+    return OnnxEngine(open_session(engine_file(path, ".onnx"), provider, options, provider_options))
 
 
 class OnnxEngine:
@@ -143,15 +162,6 @@ def _dtype(type_text: str) -> str:
     """`tensor(float)` → `float32`; other than tensors stay as they are."""
     inner = type_text[len("tensor(") : -1] if type_text.startswith("tensor(") else type_text
     return _DTYPES.get(inner, inner)
-
-
-def _onnx_file(path: Path) -> Path:
-    if path.is_file():
-        return path
-    files = sorted(path.glob("*.onnx"))
-    if len(files) != 1:
-        raise EngineError(f"'{path}': expected one .onnx file in the folder, found {len(files)}")
-    return files[0]
 
 
 def _missing_library(ort: Any, provider: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping
 
 from . import cuda
 from .errors import EngineError, RuntimeMissing
-from .runner import Tensor, check_feeds
+from .runner import Tensor, check_feeds, engine_file, libraries
 
 
 def open_plan(trt: Any, product: str, path: Path, profile: int, **options: Any) -> PlanEngine:
@@ -20,7 +20,8 @@ def open_plan(trt: Any, product: str, path: Path, profile: int, **options: Any) 
     _, missing = cuda.probe()
     if missing:
         raise RuntimeMissing(f"{product} cannot run here: {missing}")
-    return PlanEngine(trt, product, path.read_bytes(), profile, **options)
+    plan = engine_file(path, ".plan").read_bytes()
+    return PlanEngine(trt, product, plan, profile, libraries(path), **options)
 
 
 class PlanEngine:
@@ -36,7 +37,7 @@ class PlanEngine:
         product: str,
         plan: bytes,
         profile: int,
-        plugins: Sequence[str] = (),
+        plugins: Iterable[Path] = (),
         host_code: bool = False,
     ) -> None:
         self._trt, self._product, self._device, self._log = trt, product, cuda.Device(), _log(trt)
@@ -44,7 +45,7 @@ class PlanEngine:
         if host_code:
             self._runtime.engine_host_code_allowed = True
         for library in plugins:
-            if self._runtime.get_plugin_registry().load_library(library) is None:
+            if self._runtime.get_plugin_registry().load_library(str(library)) is None:
                 raise EngineError(f"{product} cannot load the plugins of '{library}': {self._words()}")
         self._engine = self._runtime.deserialize_cuda_engine(plan)
         if self._engine is None:

@@ -15,6 +15,7 @@ from .errors import EngineError
 
 RUNTIMES = ("onnxruntime", "tensorrt_rtx", "tensorrt", "torch")
 ANY: tuple[Any, ...] = (...,)  # the shape of which nothing is known
+LIBRARIES = "libraries"  # folder beside an engine: native code that it needs, loaded before it is opened
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,21 @@ def open_engine(path: Path, runtime: str, **options: Any) -> Engine:
         raise EngineError(f"there is no engine at '{path}'")
     opened: Engine = importlib.import_module(f".{runtime}", __package__).open_engine(path, **options)
     return opened
+
+
+def libraries(path: Path) -> tuple[Path, ...]:
+    """The libraries that the engine at `path` takes along, in the order in which they are loaded."""
+    return tuple(sorted((path / LIBRARIES).glob("*.so"))) if path.is_dir() else ()
+
+
+def engine_file(path: Path, suffix: str) -> Path:
+    """`path`, or the only file with `suffix` in the folder `path`."""
+    if path.is_file():
+        return path
+    files = sorted(path.glob(f"*{suffix}"))
+    if len(files) != 1:
+        raise EngineError(f"'{path}': expected one {suffix} file in the folder, found {len(files)}")
+    return files[0]
 
 
 def check_feeds(feeds: Mapping[str, Any], inputs: tuple[Tensor, ...]) -> None:

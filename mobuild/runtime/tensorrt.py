@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 from .errors import RuntimeMissing
 from .plans import PlanEngine, open_plan
@@ -24,7 +24,7 @@ def module() -> Any:
         ) from error
 
 
-def open_engine(path: Path, profile: int = 0, plugins: Sequence[str] = (), host_code: bool = False) -> PlanEngine:
+def open_engine(path: Path, profile: int = 0, host_code: bool = False) -> PlanEngine:
     """Open a plan for its optimization profile number `profile`; the rest as `PlanEngine` takes it.
 
     Raises:
@@ -32,4 +32,4 @@ def open_engine(path: Path, profile: int = 0, plugins: Sequence[str] = (), host_
         EngineError: TensorRT refuses the plan: no plan, another version, another card.
     """
     trt = module()
-    return open_plan(trt, "TensorRT", path, profile, plugins=plugins, host_code=host_code)
+    return open_plan(trt, "TensorRT", path, profile, host_code=host_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def command(jobs: Sequence[Job]) -> int:
 
 
 def _lines(session: Session, planned: Plan, job: Job, target: str, step: Step, where: str) -> str:
-    node: Any = step.spec.node
+    node = _with_libraries(planned, job, target, step)
     producer = planned.steps[step.needs["model"].identity]
     name = job.graph.edges[target]["model"].node
     model = local_source(producer.spec) or artifact_path(job, name, producer.spec.node.suffix)
@@ -51,6 +52,20 @@ def _lines(session: Session, planned: Plan, job: Job, target: str, step: Step, w
     if not told:
         raise NodeFailed(f"{where}: backend {node.backend.name!r} tells no command line")
     return str(told)
+
+
+def _with_libraries(planned: Plan, job: Job, target: str, step: Step) -> Any:
+    """The node, whose backend knows where the libraries lie that other nodes make for it."""
+    node: Any = step.spec.node
+    carries = getattr(node.backend, "carries", "")
+    made = {
+        role: str(
+            artifact_path(job, need.node, planned.steps[step.needs[role].identity].spec.node.suffix) / need.member
+        )
+        for role, need in job.graph.edges[target].items()
+        if carries and role.startswith(carries) and role not in node.sources
+    }
+    return replace(node, backend=node.backend.placed({**node.sources, **made})) if made else node
 
 
 def _summary(producer: Step, model: Path) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from pathlib import Path
 from mobuild.errors import MobuildError
 from mobuild.node import decode
 node, model, out = decode(json.loads(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3])
+others = {role: Path(path) for role, path in json.loads(sys.argv[4]).items()}
 try:
-    built = node.build({"model": model}, out)
+    built = node.build({"model": model, **others}, out)
     answer = {"measurements": dict(built.measurements)}
 except MobuildError as error:
     answer = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
@@ -39,9 +41,10 @@ class Outcome:
     log: str
 
 
-def build(node: Any, model: Path, out: Path) -> Outcome:
-    """Build `node` in a fresh process, as the worker does."""
-    command = [sys.executable, "-c", _CHILD, json.dumps(encode(node)), str(model), str(out)]
+def build(node: Any, model: Path, out: Path, others: Mapping[str, Path] = {}) -> Outcome:
+    """Build `node` in a fresh process, as the worker does; `others` are inputs beside the model."""
+    given = json.dumps({role: str(path) for role, path in others.items()})
+    command = [sys.executable, "-c", _CHILD, json.dumps(encode(node)), str(model), str(out), given]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.rpartition("ANSWER")[2])

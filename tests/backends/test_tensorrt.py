@@ -15,6 +15,7 @@ import engine_nets
 import fake_gpu
 import pytest
 
+from mobuild import libraries
 from mobuild.backends.tensorrt import TensorRT
 from mobuild.errors import ConfigError
 from mobuild.node import encode
@@ -230,7 +231,7 @@ def test_plugins_are_loaded_from_where_they_lie(machine: Machine, tmp_path: Path
 
 
 def test_a_plugin_library_that_does_not_load_is_named(machine: Machine) -> None:
-    done = machine.build(l4(plugins=("lib/none.so",)))
+    done = machine.build(l4(plugins=("lib/none.so",)), inputs={"plugin_0": Path("lib/none.so")})
 
     assert "cannot load the plugins of 'lib/none.so': IPluginRegistry::loadLibrary" in done["message"]
     assert "ldd tells what is missing" in done["hint"]
@@ -346,8 +347,9 @@ def test_a_warning_whose_cause_is_known_is_told(machine: Machine) -> None:
 
 def test_a_plan_of_another_release_is_refused_and_both_are_named(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "plugins.so").write_text("my plugins")
-    backend = l4(version_compatible=True, plugins=(str(tmp_path / "plugins.so"),))
+    backend = l4(version_compatible=True)
     machine.build(backend, "10.9.0.34")
+    libraries.carry(tmp_path / "out", ".plan", {"plugin_0": tmp_path / "plugins.so"})
 
     done = machine.python(_OPENING, TEN, json.dumps(backend.run_options(0)))
 
@@ -358,12 +360,14 @@ def test_a_plan_of_another_release_is_refused_and_both_are_named(machine: Machin
     assert "another TensorRT built this engine than the one that opens it" in done
 
 
-def test_a_plan_whose_plugins_are_not_here_is_refused(machine: Machine) -> None:
+def test_a_plan_whose_plugins_do_not_load_is_refused(machine: Machine, tmp_path: Path) -> None:
     machine.build(l4())
+    (tmp_path / "empty.so").write_text("")
+    libraries.carry(tmp_path / "out", ".plan", {"plugin_0": tmp_path / "empty.so"})
 
-    done = machine.python(_OPENING, TEN, json.dumps(l4(plugins=("none.so",)).run_options(0)))
+    done = machine.python(_OPENING, TEN, json.dumps(l4().run_options(0)))
 
-    assert "TensorRT cannot load the plugins of 'none.so': IPluginRegistry::loadLibrary" in done
+    assert "TensorRT cannot load the plugins of 'out/libraries/plugin_0.so': IPluginRegistry::loadLibrary" in done
 
 
 @pytest.mark.parametrize(

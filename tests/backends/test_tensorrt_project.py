@@ -83,6 +83,19 @@ def test_plugins_count_by_their_content(card: Card) -> None:
     assert card.state("backend.plugins=[lib/b.so]") == "built"
 
 
+def test_a_plugin_that_a_node_makes_is_loaded_and_taken_along(card: Card) -> None:
+    card.project.write("swirl.txt", "one")
+    plugin = ("nodes.swirl.kind=command", "nodes.swirl.cmd='cp swirl.txt {out}'", "nodes.swirl.out=.so")
+
+    assert card.state(*plugin, "plugins.swirl=swirl") == "built"
+
+    engine = card.project.root / card.folder
+    assert json.loads((engine / "engine.plan").read_text())["plugins"] == ["one"]
+    assert (engine / "libraries" / "plugin_swirl.so").read_text() == "one"
+    card.project.write("swirl.txt", "two")
+    assert card.state(*plugin, "plugins.swirl=swirl") == "built"
+
+
 def test_a_pinned_timing_cache_counts_by_its_content(card: Card) -> None:
     card.project.write("l4.cache", "10.16.1.11\nkernel 1")
     assert card.state("backend.timing_cache=l4.cache") == "built"

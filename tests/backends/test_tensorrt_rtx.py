@@ -115,6 +115,15 @@ def test_library_without_plugins_is_refused(tmp_path: Path, source: str | None, 
     assert hint in done.stdout
 
 
+def test_plugins_of_other_nodes_are_loaded_before_the_model_is_read(tmp_path: Path) -> None:
+    (tmp_path / "swirl.so").write_text("no library")
+    model = engine_nets.linear(tmp_path / "m.onnx")
+
+    done = build(engine(), model, tmp_path / "out", {"plugin_swirl": tmp_path / "swirl.so"})
+
+    assert f"cannot load the plugins of '{tmp_path / 'swirl.so'}': IPluginRegistry::loadLibrary" in done.message
+
+
 @pytest.mark.skipif(not cuda.probe()[1], reason="a GPU is here")
 def test_missing_card_is_said_beside_the_parity(tmp_path: Path) -> None:
     model = engine_nets.linear(tmp_path / "m.onnx")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Iterator, Mapping, Sequence
 
-from mobuild import onnxmodel
+from mobuild import libraries, onnxmodel
 from mobuild.data import Data, Sample, batches, fitness, samples
 from mobuild.data.manifest import Manifest, lengths
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
@@ -94,7 +94,8 @@ class Calibrate:
             self._write(out, {}, Manifest().document())
             return Built({"calibration": f"{_quantized(summary)} found: nothing to calibrate", "tensors": 0})
         with tempfile.TemporaryDirectory(prefix=".calibrate-", dir=out.parent) as scratch:
-            watched = Watched(inputs["model"], Path(scratch), self.operators, self._with_outputs, self._bins)
+            kept = (self.operators, self._with_outputs, self._bins, libraries.given(inputs).values())
+            watched = Watched(inputs["model"], Path(scratch), *kept)
             manifest = self._collect(watched, summary, inputs)
         fitness.check_fitness(manifest)
         ranges = self._ranges(watched)

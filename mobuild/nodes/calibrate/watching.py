@@ -7,7 +7,7 @@ not reached, as quantisation does not reach them.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 from mobuild import onnxmodel
 from mobuild.data import Batch, fed
@@ -22,14 +22,21 @@ _FLOATS = ("tensor(float)", "tensor(float16)")
 class Watched:
     """The model under `path`, and what its `tensors` have taken so far, by name.
 
-    `bins` is the resolution that histograms shall have in the end; 0: ranges only.
+    `bins` is the resolution that histograms shall have in the end; 0: ranges only. `libraries` hold the model's custom
+    operators.
 
     Raises:
         NodeFailed: none of the operators works on floats in the main graph.
     """
 
     def __init__(
-        self, path: Path, scratch: Path, operators: Sequence[str], with_outputs: Sequence[str], bins: int
+        self,
+        path: Path,
+        scratch: Path,
+        operators: Sequence[str],
+        with_outputs: Sequence[str],
+        bins: int,
+        libraries: Iterable[Path] = (),
     ) -> None:
         file = onnxmodel.plain_files(path, scratch)
         model = onnxmodel.load(file, external_data=False)
@@ -38,7 +45,7 @@ class Watched:
         self._inputs = [each.name for each in model.graph.input]
         _expose(model, [name for name in names if name not in self._inputs])
         save_beside(model, file, scratch / "watched.onnx")
-        self._session = onnxmodel.open_session(scratch / "watched.onnx")
+        self._session = onnxmodel.open_session(scratch / "watched.onnx", libraries=libraries)
         types = {each.name: each.type for each in (*self._session.get_inputs(), *self._session.get_outputs())}
         self.tensors = {name: TensorValues(bins) for name in names if types[name] in _FLOATS}
         if not self.tensors:

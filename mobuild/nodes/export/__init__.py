@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mobuild import onnxmodel
+from mobuild import libraries, onnxmodel
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 from mobuild.node import Built, ordered, user_code
 from mobuild.nodes.export import checks, exporters, loading, naming, proof, shapes
@@ -77,7 +77,7 @@ class Export:
         outputs = self._outputs(found)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
             self._export(module, asked, found, outputs, Path(scratch) / onnxmodel.MODEL_NAME, out)
-        measured = proof.prove(out, found, *tolerances)
+        measured = proof.prove(out, found, *tolerances, libraries.given(inputs).values())
         return Built(
             measurements={**measured, "proven_sizes": [dict(case.sizes) for case in found]},
             onnx=onnxmodel.summary(out),

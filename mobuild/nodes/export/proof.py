@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,13 +62,17 @@ def output_shapes(found: Sequence[Case], names: Sequence[str]) -> dict[str, tupl
     return {name: tuple(_axes(name, [case.want[i].shape for case in found], found)) for i, name in enumerate(names)}
 
 
-def prove(file: Path, found: Sequence[Case], absolute: float, relative: float) -> dict[str, float]:
+def prove(
+    file: Path, found: Sequence[Case], absolute: float, relative: float, libraries: Iterable[Path] = ()
+) -> dict[str, float]:
     """Run the file in ONNX Runtime on every case, twice; the largest differences from torch.
+
+    `libraries` hold the custom operators that it was exported to.
 
     Raises:
         NodeFailed: names the axes whose other size fails, and the ONNX node where it is known.
     """
-    session = onnxmodel.open_session(file)
+    session = onnxmodel.open_session(file, libraries=libraries)
     takes = [each.name for each in session.get_inputs()]
     measured = [
         _prove(session, case, {name: case.feeds[name] for name in takes}, absolute, relative)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mobuild import onnxmodel
+from mobuild import libraries, onnxmodel
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 from mobuild.node import Built
 from mobuild.nodes.quantize import integers, lowering, ranges, sensitive
@@ -115,7 +115,7 @@ class Quantize:
             measured.update(qdq.counts(model))
             onnxmodel.strip(model)
             onnxmodel.save(model, out)
-            _assert_loads(out, source, self._low, warnings)
+            _assert_loads(out, source, self._low, warnings, tuple(libraries.given(inputs).values()))
         return Built(measured, onnxmodel.summary(out), tuple(warnings))
 
     @property
@@ -211,26 +211,26 @@ def _typed(model: Any, strict: bool = False) -> Any:
         ) from error
 
 
-def _assert_loads(out: Path, source: Path, low: int, warnings: list[str]) -> None:
+def _assert_loads(out: Path, source: Path, low: int, warnings: list[str], operators: Sequence[Path]) -> None:
     """Raise NodeFailed when ONNX Runtime loads the model but not what was made of it."""
     if low == _LOW["bf16"]:
         warnings.append(
             "ONNX Runtime has no bfloat16 kernels on the CPU: the model can be neither run nor compared here"
         )
         return
-    refused = _refusal(out)
+    refused = _refusal(out, operators)
     if not refused:
         return
-    if _refusal(source):  # it never did: operators of a plugin, for one
+    if _refusal(source, operators):  # it never did: operators of a plugin, for one
         warnings.append(f"the model cannot be tried: {refused}")
         return
     raise NodeFailed(f"the quantised model: {refused}", "keep the node that it names with exclude or keep_fp32")
 
 
-def _refusal(model: Path) -> str:
+def _refusal(model: Path, operators: Sequence[Path]) -> str:
     """Why ONNX Runtime does not load the model; empty when it does."""
     try:
-        onnxmodel.open_session(model)
+        onnxmodel.open_session(model, libraries=operators)
     except NodeFailed as error:
         return error.message
     return ""

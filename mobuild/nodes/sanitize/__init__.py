@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mobuild import onnxmodel, parity
+from mobuild import libraries, onnxmodel, parity
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 from mobuild.node import Built
 from mobuild.nodes.sanitize import judge, tools
+from mobuild.onnxmodel import custom
 from mobuild.onnxmodel.feeds import check_range
 from mobuild.onnxmodel.files import save_beside
 from mobuild.onnxmodel.summary import write_ranges
@@ -71,7 +72,9 @@ class Sanitize:
             scratch = Path(folder)
             start = onnxmodel.plain_files(inputs["model"], scratch)
             _assert_inputs(self.ranges, onnxmodel.summary(start))
-            before = judge.look(start, self.ranges, self.sizes)
+            operators = tuple(libraries.given(inputs).values())
+            start = custom.typed(start, scratch, operators)
+            before = judge.look(start, self.ranges, self.sizes, operators)
             best, applied, warnings = self._improve(start, before, scratch)
             measured = self._finish(best, before, out)
         return Built(

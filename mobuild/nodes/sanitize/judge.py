@@ -21,29 +21,31 @@ class Look:
     feeds: Sequence[Mapping[str, Any]]
     runs: Sequence[Mapping[str, Any]]
     why_not_run: str = ""
+    libraries: Sequence[Path] = ()  # of the model's custom operators
 
 
-def look(path: Path, ranges: Mapping[str, Any], sizes: Mapping[str, int]) -> Look:
+def look(path: Path, ranges: Mapping[str, Any], sizes: Mapping[str, int], libraries: Sequence[Path] = ()) -> Look:
     """Look at the model before any tool, and run it at two sizes where ONNX Runtime can."""
     summary, size_bytes = _facts(path)
     ranged = {**summary, "ranges": {**summary["ranges"], **ranges}}
     try:
-        pairs = list(_runs(onnxmodel.open_session(path), ranged, sizes))
+        pairs = list(_runs(onnxmodel.open_session(path, libraries=libraries), ranged, sizes))
     except NodeFailed as error:
         why = f"results of the tools cannot be compared and are not used: {error.message}"
         return Look(summary, size_bytes, (), (), why)
-    return Look(summary, size_bytes, [feeds for feeds, _ in pairs], [outputs for _, outputs in pairs])
+    feeds, runs = [fed for fed, _ in pairs], [outputs for _, outputs in pairs]
+    return Look(summary, size_bytes, feeds, runs, libraries=libraries)
 
 
 def again(path: Path, before: Look) -> Look:
     """Look at a later form of the model, with the same feeds."""
     summary, size_bytes = _facts(path)
     try:
-        session = onnxmodel.open_session(path) if before.feeds else None
+        session = onnxmodel.open_session(path, libraries=before.libraries) if before.feeds else None
         runs = [onnxmodel.run(session, feeds) for feeds in before.feeds]
     except NodeFailed as error:
-        return Look(summary, size_bytes, before.feeds, (), error.message)
-    return Look(summary, size_bytes, before.feeds, runs)
+        return Look(summary, size_bytes, before.feeds, (), error.message, before.libraries)
+    return Look(summary, size_bytes, before.feeds, runs, libraries=before.libraries)
 
 
 def worse(after: Look, before: Look, absolute: float, relative: float) -> str:

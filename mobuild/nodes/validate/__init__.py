@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mobuild import onnxmodel, programs
+from mobuild import libraries, onnxmodel, programs
 from mobuild.backend import Backend
 from mobuild.data import Data
 from mobuild.errors import ConfigError
@@ -125,13 +125,14 @@ class Validate:
 
     def _forms(self, inputs: Mapping[str, Path], scratch: Path) -> tuple[Form, ...]:
         """The form to prove, and for an engine the graph before it, to blame the stage that loses most."""
+        operators = libraries.given(inputs).values()
         if self.device == PROXY or self.backend is None:
-            return (open_graph(inputs["model"], scratch, QUANTIZED),)
+            return (open_graph(inputs["model"], scratch, QUANTIZED, operators),)
         summary = onnxmodel.summary(inputs["model"])
         engine = open_built(inputs["engine"], self.backend, summary, self.shapes, ENGINE)
         if self.precision == "fp32" or not self.data.is_given:
             return (engine,)
-        return (engine, open_graph(inputs["model"], scratch, QUANTIZED))
+        return (engine, open_graph(inputs["model"], scratch, QUANTIZED, operators))
 
     def _unseen(self, proved: Form) -> dict[str, str]:
         """What a proxy cannot tell, beside what it does to be near."""

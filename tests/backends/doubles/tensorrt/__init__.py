@@ -75,7 +75,7 @@ class _Registry(_Surface):
         self._log, self._loaded = log, []
 
     def load_library(self, path):
-        if not Path(path).is_file():
+        if not Path(path).is_file() or not Path(path).read_text():
             self._log.log(ILogger.ERROR, f"IPluginRegistry::loadLibrary: Unable to load library: {path}")
             return None
         self._loaded.append(Path(path).read_text())
