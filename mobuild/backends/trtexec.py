@@ -17,17 +17,6 @@ from mobuild.units import parse_size
 
 _LEVELS = {"same_compute_capability": "sameComputeCapability", "ampere_plus": "ampere+"}
 _CORNERS = ("min", "opt", "max")
-# Members of BuilderFlag → (value, flag of trtexec); what is not here can only be set through the API.
-_RAW = {
-    "TF32": (False, "--noTF32"),
-    "REFIT": (True, "--refit"),
-    "STRIP_PLAN": (True, "--stripWeights"),
-    "SPARSE_WEIGHTS": (True, "--sparsity=enable"),
-    "WEIGHT_STREAMING": (True, "--allowWeightStreaming"),
-    "DISABLE_COMPILATION_CACHE": (True, "--noCompilationCache"),
-    "ERROR_ON_TIMING_CACHE_MISS": (True, "--errorOnTimingCacheMiss"),
-    "MONITOR_MEMORY": (True, "--monitorMemory"),
-}
 
 
 def command(backend: Any, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
@@ -53,16 +42,16 @@ def polygraphy_shapes(profiles: Sequence[Profile]) -> Iterator[str]:
 
 
 def _options(backend: Any, profiles: Sequence[Profile], precision: str, left_out: list[str]) -> Iterator[str]:
-    pools = [f"workspace:{parse_size(backend.workspace) / 2**20:g}M"]
     yield from _weak(backend, precision) if backend.is_weak else ["--stronglyTyped"]
-    yield f"--memPoolSize={','.join(pools)}"
+    yield f"--memPoolSize={','.join(_pools(backend))}"
     for number, profile in enumerate(profiles):
         if len(profiles) > 1:
             yield f"--profile={number}"
         for i, corner in enumerate(_CORNERS):
             yield f"--{corner}Shapes={','.join(f'{name}:{shape_text(each[i])}' for name, each in profile.items())}"
     yield f"--builderOptimizationLevel={backend.builder_optimization_level}"
-    yield "--profilingVerbosity=layer_names_only"
+    if "profiling_verbosity" not in backend.raw:
+        yield "--profilingVerbosity=layer_names_only"
     if backend.hardware_compatibility != "none":
         yield f"--hardwareCompatibilityLevel={_LEVELS[backend.hardware_compatibility]}"
     if backend.version_compatible:
@@ -81,12 +70,28 @@ def _weak(backend: Any, precision: str) -> Iterator[str]:
         yield f"--calib={backend.calibration_cache or 'calibration.cache'}"
 
 
+def _pools(backend: Any) -> Iterator[str]:
+    from mobuild.facts.builder_flags import POOLS
+
+    yield f"workspace:{parse_size(backend.workspace) / 2**20:g}M"
+    for member, pool in POOLS.items():
+        if member in backend.raw:
+            yield f"{pool}:{parse_size(backend.raw[member]) / 2**10:g}K"
+
+
 def _raw(raw: Mapping[str, Any], left_out: list[str]) -> Iterator[str]:
+    from mobuild.facts.builder_flags import CHOICES, NUMBERS, POOLS, SWITCHES
+
     for name, value in raw.items():
-        wanted, flag = _RAW.get(name, (None, ""))
+        wanted, switch = SWITCHES.get(name, (None, ""))
+        flag, members = CHOICES.get(name, ("", {}))
         if bool(value) == wanted:
-            yield flag
-        else:
+            yield switch
+        elif name in NUMBERS:
+            yield f"{NUMBERS[name]}={value}"
+        elif value in members:
+            yield f"{flag}={members[value]}"
+        elif name not in POOLS and not (name == "default_device_type" and "DLA_core" in raw):
             left_out.append(f"raw.{name}={value}")
 
 

@@ -147,10 +147,23 @@ def test_no_flag_is_unknown_to_the_version(version: str) -> None:
     assert ("# not said below: --hardwareCompatibilityLevel=sameComputeCapability" in told) == is_old
 
 
-def test_what_only_the_api_can_set_is_told() -> None:
-    told = TensorRT("8.9", raw={"max_aux_streams": 2}).command("m.onnx", PROFILES, "fp32", "e.plan", "11.4")
+def test_raw_that_trtexec_has_flags_for_is_said() -> None:
+    raw = {"TACTIC_SHARED_MEMORY": "48KiB", "DLA_MANAGED_SRAM": "1MiB", "max_aux_streams": 2, "GPU_FALLBACK": True}
+    dla = {"default_device_type": "DLA", "DLA_core": 0, "profiling_verbosity": "DETAILED"}
+    backend = TensorRT("8.7", workspace="1GiB", raw={"DISABLE_TIMING_CACHE": True, **raw, **dla})
 
-    assert "# not said below: raw.max_aux_streams=2\n" in told
+    words = words_of(backend, "10.16")
+
+    assert "--memPoolSize=workspace:1024M,dlaSRAM:1024K,tacticSharedMem:48K" in words
+    assert {"--maxAuxStreams=2", "--allowGPUFallback", "--useDLACore=0", "--noBuilderCache"} <= set(words)
+    assert [word for word in words if "Verbosity" in word] == ["--profilingVerbosity=detailed"]
+    assert "# not said" not in backend.command("m.onnx", PROFILES, "fp32", "e.plan", "10.16")
+
+
+def test_what_only_the_api_can_set_is_told() -> None:
+    told = TensorRT("8.9", raw={"engine_capability": "SAFETY"}).command("m.onnx", PROFILES, "fp32", "e.plan", "11.4")
+
+    assert "# not said below: raw.engine_capability=SAFETY\n" in told
 
 
 def test_polygraphy_knows_every_flag_that_is_told() -> None:
