@@ -7,6 +7,7 @@ completion work for every verb. Hydra ends with status 1 for everything; the sta
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from mobuild.config.overrides import Words, take_apart, value_of
 from mobuild.config.project import Project, find_project
 from mobuild.errors import ConfigError, MobuildError
 from mobuild.faults import unforeseen
+from mobuild.job import Job
 from mobuild.report import messages
 
 _HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
@@ -25,6 +27,7 @@ def dispatch(argv: list[str]) -> int:
     project = None
     try:
         _check_here()
+        argv, line = _split_line(argv)
         words = take_apart(argv)
         verb, bare = verb_of(words.bare)
         project = find_project(Path.cwd())
@@ -32,6 +35,8 @@ def dispatch(argv: list[str]) -> int:
             return _compose_and_run(Call(verb, verb), words, project)
         if verb in ("init", "clean", "list"):
             return _without_jobs(verb, bare, words, project)
+        if verb == "adopt":
+            return _adopt(bare, words, line, project)
         if verb == "doctor":
             return _doctor(bare, words, project)
         return _compose_and_run(call_for(verb, bare, words), words, project)
@@ -83,6 +88,47 @@ def _list(words: Words, project: Project) -> int:
             messages.note(f"no targets are shown: {error}")
     list_all(catalogue(project), targets, value_of(words.overrides, "format") == "json")
     return status
+
+
+def _split_line(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Take off the line that `adopt` is to read: what stands after `--`, or from the first word that names a tool."""
+    if "adopt" not in argv[:1]:
+        return argv, []
+    from mobuild.adopt.line import begins
+
+    if "--" in argv:
+        start = argv.index("--")
+        return argv[:start], argv[start + 1 :]
+    start = next((i for i, word in enumerate(argv) if word == "-" or begins(word)), len(argv))
+    is_whole = argv[start : start + 1] == ["-"] or " " in "".join(argv[start : start + 1])  # a line in quotes
+    end = start + 1 if is_whole else len(argv)  # behind which mobuild's own words go on
+    return argv[:start] + argv[end:], argv[start:end]
+
+
+def _adopt(bare: tuple[str, ...], words: Words, line: list[str], project: Project) -> int:
+    """A recipe from a line; `-` reads it from standard input. Overrides are for what is checked then."""
+    from mobuild.config.catalogue import INTERNAL
+    from mobuild.config.compose import hydra_for
+    from mobuild.config.entry import compose_hardware, compose_job
+    from mobuild.config.overrides import complete
+    from mobuild.verbs.adopt import adopt
+
+    if words.flags:
+        raise ConfigError(f"adopt: what is {words.flags[0]!r}?", "mobuild adopt takes no flags; the line begins at --")
+    if line == ["-"]:
+        line = [sys.stdin.read()]
+    if len(bare) > 1:
+        raise ConfigError(f"adopt: what is {bare[1]!r}?", "mobuild adopt [NAME] -- trtexec --onnx=det.onnx …")
+    version = (value_of(words.overrides, "backend.version") or "").strip("'\"")
+    checking = tuple(word for word in words.overrides if word.partition("=")[0].lstrip("+") != "backend.version")
+    _, form = compose_hardware(replace(words, overrides=checking), project)
+
+    def compose(name: str) -> Job:
+        made = find_project(project.root)
+        with hydra_for(made):
+            return compose_job(complete(replace(words, overrides=(*checking, f"recipe={name}")), made), made)
+
+    return adopt(line, project.root, compose, "".join(bare), version, INTERNAL, form, checking)
 
 
 def _doctor(bare: tuple[str, ...], words: Words, project: Project) -> int:

@@ -20,6 +20,7 @@ VERBS = (
     "graph",
     "list",
     "init",
+    "adopt",
     "path",
     "log",
     "command",

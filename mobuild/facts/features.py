@@ -21,6 +21,11 @@ class Feature:
     instead: str = ""
 
 
+def flags() -> tuple[str, ...]:
+    """Every flag of trtexec that some version has."""
+    return tuple(dict.fromkeys(each.name.partition("=")[0] for each in rows(Feature, "trtexec", "flags")))
+
+
 def flag(name: str, version: str) -> Support:
     """Whether the trtexec of a TensorRT takes a flag (`--fp16`, a value after `=` aside)."""
     return _support(_flag(name), name, version)

@@ -26,12 +26,16 @@ from mobuild.verbs.session import Session, wanted_format
 def check(jobs: Sequence[Job]) -> int:
     """Print what the rules find; 1 when any of it is an error."""
     form = wanted_format("check", jobs[0].settings, ("text", "json", "sarif"))
+    found = merged(jobs)
+    checked.write(found, form)
+    return 1 if any(each.finding and each.finding.severity == "error" for each in found) else 0
+
+
+def merged(jobs: Sequence[Job]) -> list[Checked]:
+    """What the rules find, the errors first."""
     session = Session.open(jobs)
     plan = Planner(session.store, session.keys, judges=False).plan(jobs)
-    found = [each for number in range(len(jobs)) for each in _Job(session, plan, number).checked()]
-    merged = checked.merge(found)
-    checked.write(merged, form)
-    return 1 if any(each.finding and each.finding.severity == "error" for each in merged) else 0
+    return checked.merge([each for number in range(len(jobs)) for each in _Job(session, plan, number).checked()])
 
 
 class _Job:

@@ -81,12 +81,12 @@ def init(root: Path, name: str, taken: Collection[str] = ()) -> int:
     for file, text in files.items():
         (folder / file).write_text(text)
         print(folder / file)
-    _ignore_what_is_made(root / ".gitignore")
+    ignore_what_is_made(root / ".gitignore")
     print(f"now: mobuild target=engine recipe={name}")
     return 0
 
 
-def _ignore_what_is_made(path: Path) -> None:
+def ignore_what_is_made(path: Path) -> None:
     """Let git leave out cache/ and build/; what is written about them already stays as it is."""
     try:
         written = path.read_bytes() if path.exists() else b""
