@@ -41,7 +41,7 @@ def run(
 
     `on_error` hears of each refusal at once, and of failed nodes at the end; progress goes to standard error.
     """
-    session = Session.open(jobs)
+    session = Session.open(jobs, make=True)
     allowed, refused = _judge(jobs, session, on_error)
     if not allowed:
         return None, [], refused
