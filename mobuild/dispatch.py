@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from mobuild.config.calls import VERBS, Call, call_for, verb_of
+from mobuild.config.calls import VERBS, Call, call_for, check_format, verb_of
 from mobuild.config.overrides import Words, take_apart, value_of
 from mobuild.config.project import Project, find_project
 from mobuild.errors import ConfigError, MobuildError
@@ -77,7 +77,8 @@ def _list(words: Words, project: Project) -> int:
     from mobuild.config.entry import compose_targets
     from mobuild.verbs.list import Targets, list_all
 
-    targets, status = None, 0
+    targets, status, form = None, 0, value_of(words.overrides, "format") or "text"
+    check_format("list", form)
     try:
         targets = Targets(*compose_targets(words, project))
     except MobuildError as error:
@@ -86,7 +87,7 @@ def _list(words: Words, project: Project) -> int:
             status = error.status
         else:  # no recipe was asked for, so what can be chosen is the whole answer
             messages.note(f"no targets are shown: {error}")
-    list_all(catalogue(project), targets, value_of(words.overrides, "format") == "json")
+    list_all(catalogue(project), targets, form == "json")
     return status
 
 
@@ -142,6 +143,7 @@ def _doctor(bare: tuple[str, ...], words: Words, project: Project) -> int:
     parts = [word for word in words.overrides if " " in word.partition("=")[0]]
     words = replace(words, overrides=tuple(word for word in words.overrides if word not in parts))
     hardware, form = compose_hardware(words, project)
+    check_format("doctor", form)
     is_asked = value_of(words.overrides, "hardware") is not None
     return doctor(hardware if is_asked else None, form == "json", " ".join([*bare, *parts]))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mobuild.config.calls import VERBS
 from mobuild.config.settings import known_keys
 from tests.projects import Project, toy_project
 
@@ -290,3 +291,20 @@ def test_a_model_named_like_a_recipe_does_not_take_its_folder(toy: Project) -> N
 
     assert done.status == 2
     assert done.errors[0].startswith("model=toy.onnx: would lie in build/toy, where recipe 'toy' of this project has")
+
+
+WORDS = {**{verb: ["onnx"] for verb in ("path", "log", "command", "shell")}, "inspect": ["recipes"], "pin": ["name"]}
+FORMATTED = [verb for verb in VERBS if verb not in ("init", "clean")]  # those take no overrides
+
+
+@pytest.mark.parametrize("verb", FORMATTED)
+def test_a_format_that_only_other_verbs_write_is_refused(toy: Project, verb: str) -> None:
+    form = "dot" if verb == "inspect" else "in-toto"
+
+    done = toy.mobuild(verb, *WORDS.get(verb, []), f"format={form}", check=False)
+
+    (found,) = done.errors
+    other = "graph" if verb == "inspect" else "inspect"
+    assert (done.status, done.out) == (2, "")
+    assert found.startswith(f"{verb}: format: expected ")
+    assert found.endswith(f", found {form!r}\n  verbs with format={form}: {other}")

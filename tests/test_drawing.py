@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.projects import Project, recipe_project, toy_project
+from tests.projects import recipe_project, toy_project
 
 SHARED = """\
   text: {kind: command, cmd: "sh -c 'echo one > {out}'", out: .txt}
@@ -96,20 +96,6 @@ def test_graphviz_draws_it(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "größe" in done.stdout
-
-
-FOREIGN = [("plan", "dot"), ("why", "mermaid"), ("graph", "json"), ("verify", "dot")]
-
-
-@pytest.mark.parametrize(("verb", "format"), FOREIGN)
-def test_a_format_of_another_verb_is_refused(tmp_path: Path, verb: str, format: str) -> None:
-    project: Project = recipe_project(tmp_path, SHARED)
-
-    done = project.mobuild(verb, "target=both", f"format={format}", check=False)
-
-    assert (done.status, done.out) == (2, "")
-    assert done.errors[0].startswith(f"{verb}: format: expected one of text, ")
-    assert done.errors[0].endswith(f", found '{format}'")
 
 
 STRING = r'"((?:[^"\\]|\\["\\n])*)"'

@@ -39,6 +39,12 @@ _OF_A_NAME = ("pin", "inspect")
 _OF_RUNS = ("why",)
 _OF_A_SUBVERB = {"cache": {"export": "export", "import": "import_file", "key": "key"}}  # verb → its sub-verb → function
 _OF_THE_CACHE = ("import_file", "gc", "inspect", "verify_all", "list_pins", "unpin", "between")
+_FORMATS = {
+    "check": ("text", "json", "sarif"),
+    "graph": ("text", "mermaid", "dot"),
+    "inspect": ("text", "json", "in-toto"),
+    **dict.fromkeys(("plan", "why", "list", "verify", "pin", "gc", "doctor", "cache", "adopt"), ("text", "json")),
+}  # any other verb has words alone
 
 
 @dataclass(frozen=True)
@@ -134,3 +140,19 @@ def _function(verb: str, bare: tuple[str, ...], words: Words) -> str:
     if verb == "pin" and str(value_of(words.overrides, "pin.remove")).lower() == "true":
         return "unpin"
     return verb
+
+
+def check_format(verb: str, found: str) -> None:
+    """Refuse a `format=` that the verb does not write.
+
+    Raises:
+        ConfigError: names those that it has, and the verbs that have the wanted one.
+    """
+    known = _FORMATS.get(verb, ("text",))
+    if found in known:
+        return
+    others = [each for each, formats in _FORMATS.items() if found in formats]
+    raise ConfigError(
+        f"{verb}: format: expected {'one of ' if known[1:] else ''}{', '.join(known)}, found {found!r}",
+        f"verbs with format={found}: {', '.join(others)}" if others else "",
+    )

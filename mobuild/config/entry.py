@@ -15,7 +15,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from mobuild.config.calls import Call
+from mobuild.config.calls import Call, check_format
 from mobuild.config.compose import PRIMARY, compose_again, hydra_for, prepare
 from mobuild.config.jobs import Jobs, hardware_of, recipe_nodes
 from mobuild.config.overrides import Words, complete, stands_in, value_of
@@ -96,6 +96,7 @@ class Entry:
         module = importlib.import_module(f"mobuild.verbs.{self.call.verb}")
         verb: Callable[..., int] = getattr(module, self.call.function)
         try:
+            check_format(self.call.verb, (jobs[0].settings if isinstance(jobs[0], Job) else jobs[0]).format)
             return verb(jobs, *self.call.words)
         except MobuildError as error:
             messages.error(error)

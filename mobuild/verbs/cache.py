@@ -16,7 +16,7 @@ from mobuild.store import Record, Store
 from mobuild.store import exporting as exports
 from mobuild.store import importing as imports
 from mobuild.units import about
-from mobuild.verbs.session import Session, wanted_format
+from mobuild.verbs.session import Session
 
 _PREFIX = "mobuild-1"  # the layout of the cache, since one of another layout is of no use
 
@@ -29,7 +29,6 @@ def export(jobs: Sequence[Job], file: str = "") -> int:
         StoreError: the file cannot be written.
     """
     settings = jobs[0].settings
-    wanted_format("cache export", settings, ("text", "json"))
     session = Session.open(jobs)
     with session.store.claims.run():  # until the file is written, the claims of the plan hold
         planned = session.plan(jobs)
@@ -49,7 +48,6 @@ def import_file(settings: Sequence[Settings], file: str) -> int:
     Raises:
         SourceError: it is not that; nothing of it was taken in.
     """
-    wanted_format("cache import", settings[0], ("text", "json"))
     done = imports.import_file(Store.open(settings[0].cache), Path(file))
     if settings[0].format == "json":
         _print({"file": file, **vars(done)})
@@ -64,7 +62,6 @@ def key(jobs: Sequence[Job]) -> int:
     Raises:
         MobuildError: a file or the code of a node cannot be read.
     """
-    wanted_format("cache key", jobs[0].settings, ("text", "json"))
     planned = Session.open(jobs).plan(jobs)
     keys = work_keys(planned)
     if jobs[0].settings.format == "json":

@@ -20,12 +20,12 @@ from mobuild.report import checked
 from mobuild.report.checked import Checked, Place
 from mobuild.steps import Plan, Step
 from mobuild.verbs.parser import refusals
-from mobuild.verbs.session import Session, wanted_format
+from mobuild.verbs.session import Session
 
 
 def check(jobs: Sequence[Job]) -> int:
     """Print what the rules find; 1 when any of it is an error."""
-    form = wanted_format("check", jobs[0].settings, ("text", "json", "sarif"))
+    form = jobs[0].settings.format
     found = merged(jobs)
     checked.write(found, form)
     return 1 if any(each.finding and each.finding.severity == "error" for each in found) else 0

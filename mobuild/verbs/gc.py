@@ -17,7 +17,6 @@ from mobuild.store import gc as collector
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.gc import Entry, Limits, Survey
 from mobuild.units import about, age_text
-from mobuild.verbs.session import wanted_format
 
 _MONTH_SECONDS = 30 * 86400
 _OTHER = "within the limits"
@@ -29,7 +28,7 @@ def gc(settings: Sequence[Settings]) -> int:
     Raises:
         StoreError: the cache is read-only, or a pin of it cannot be read.
     """
-    as_json = wanted_format("gc", settings[0], ("text", "json")) == "json"
+    as_json = settings[0].format == "json"
     wanted = settings[0].upkeep
     store = Store.open(settings[0].cache)
     if not store.writable:

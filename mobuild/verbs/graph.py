@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from mobuild.job import Job
 from mobuild.report.drawing import dot, drawing, mermaid
-from mobuild.verbs.session import Session, wanted_format
+from mobuild.verbs.session import Session
 
 
 def graph(jobs: Sequence[Job]) -> int:
     """Print the graph of all jobs with the states of the plan, as Mermaid, or as DOT with `format=dot`."""
-    chosen = wanted_format("graph", jobs[0].settings, ("text", "mermaid", "dot"))
+    chosen = jobs[0].settings.format
     drawn = drawing(Session.open(jobs).plan(jobs))
     print(dot(drawn) if chosen == "dot" else mermaid(drawn))
     return 0

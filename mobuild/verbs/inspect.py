@@ -15,7 +15,6 @@ from mobuild.report import inspection, messages, provenance
 from mobuild.report.artifacts import record_document
 from mobuild.store import Store
 from mobuild.store.finding import Subject, find
-from mobuild.verbs.session import wanted_format
 
 
 def inspect(settings: Sequence[Settings], name: str) -> int:
@@ -24,7 +23,7 @@ def inspect(settings: Sequence[Settings], name: str) -> int:
     Raises:
         SourceError: nobody knows it, or it is no artifact and cannot be attested.
     """
-    chosen = wanted_format("inspect", settings[0], ("text", "json", "in-toto"))
+    chosen = settings[0].format
     store = Store.open(settings[0].cache, make=False)
     subject = find(store, Path(name).expanduser().absolute())
     if not subject.matches and subject.sidecar is None:

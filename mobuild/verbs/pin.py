@@ -12,7 +12,7 @@ from mobuild.steps import Plan
 from mobuild.store import Store
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.pinned import Pinned
-from mobuild.verbs.session import Session, wanted_format
+from mobuild.verbs.session import Session
 
 
 def pin(jobs: Sequence[Job], name: str) -> int:
@@ -45,7 +45,7 @@ def list_pins(settings: Sequence[Settings]) -> int:
     Raises:
         StoreError: one cannot be read.
     """
-    chosen = wanted_format("pin", settings[0], ("text", "json"))
+    chosen = settings[0].format
     store = Store.open(settings[0].cache, make=False)
     pins = store.pins.all()
     if chosen == "json":

@@ -12,12 +12,12 @@ from mobuild.report.needs import needs, sentence, shortages
 from mobuild.report.terminal import label
 from mobuild.steps import Plan, Step
 from mobuild.verbs.offline import refuse_absent
-from mobuild.verbs.session import Session, findings, refuse, wanted_format, warn
+from mobuild.verbs.session import Session, findings, refuse, warn
 
 
 def plan(jobs: Sequence[Job]) -> int:
     """Print the steps of all jobs with their states; 1 when one is blocked or misses its constraints."""
-    chosen = wanted_format("plan", jobs[0].settings, ("text", "json"))
+    chosen = jobs[0].settings.format
     session = Session.open(jobs)
     found = {number: findings(job, session.keys) for number, job in enumerate(jobs)}
     for number, job in enumerate(jobs):

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from mobuild import judging
 from mobuild.contract.findings import Finding
-from mobuild.errors import ConfigError
-from mobuild.job import Job, Settings
+from mobuild.job import Job
 from mobuild.keys import Keys
 from mobuild.planner import Planner
 from mobuild.report import messages
@@ -38,18 +37,6 @@ class Session:
 
     def plan(self, jobs: Sequence[Job]) -> Plan:
         return self.planner.plan(jobs)
-
-
-def wanted_format(verb: str, settings: Settings, known: Sequence[str]) -> str:
-    """The `format=` of a command.
-
-    Raises:
-        ConfigError: it is one that only other verbs write.
-    """
-    found = settings.format
-    if found not in known:
-        raise ConfigError(f"{verb}: format: expected one of {', '.join(known)}, found {found!r}")
-    return found
 
 
 def findings(job: Job, keys: Keys) -> tuple[Finding, ...]:

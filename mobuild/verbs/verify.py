@@ -19,7 +19,7 @@ from mobuild.store import Store
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.verification import Damage, Verification
 from mobuild.units import about
-from mobuild.verbs.session import Session, wanted_format
+from mobuild.verbs.session import Session
 
 _FATES = {
     "artifact": "its record was set aside, and it is built again when it is needed",
@@ -35,7 +35,6 @@ def verify_all(settings: Sequence[Settings]) -> int:
     Raises:
         ConfigError: `verify.rebuild` without a target.
     """
-    wanted_format("verify", settings[0], ("text", "json"))
     if settings[0].upkeep.rebuild:
         raise ConfigError("verify.rebuild: of what?", "name a target: mobuild verify verify.rebuild=true target=engine")
     store = Store.open(settings[0].cache, make=False)
@@ -50,7 +49,6 @@ def verify_all(settings: Sequence[Settings]) -> int:
 def verify(jobs: Sequence[Job]) -> int:
     """Read what the targets need and, with `verify.rebuild`, build it again; 1 when damage or a failure was found."""
     settings = jobs[0].settings
-    wanted_format("verify", settings, ("text", "json"))
     session = Session.open(jobs, make=settings.upkeep.rebuild)
     store = session.store
     found, last = Verification(store), _last_keys(jobs, store)

@@ -11,14 +11,14 @@ from mobuild.report.terminal import label
 from mobuild.steps import Plan, Step
 from mobuild.verbs.against import against
 from mobuild.verbs.between import between
-from mobuild.verbs.session import Session, wanted_format
+from mobuild.verbs.session import Session
 
 __all__ = ["between", "why"]
 
 
 def why(jobs: Sequence[Job]) -> int:
     """Print, for each step that would run, the changes that make it run; or what differs from a revision."""
-    chosen = wanted_format("why", jobs[0].settings, ("text", "json"))
+    chosen = jobs[0].settings.format
     if jobs[0].settings.against:
         return against(jobs)
     session = Session.open(jobs)
