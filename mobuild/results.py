@@ -85,10 +85,15 @@ class Run:
 def _gate_failed(job: Job, name: str, judged: Verdict) -> GateFailed:
     below = [one for one, edges in job.graph.edges.items() if any(need.node == name for need in edges.values())]
     blocked = f"; blocks {', '.join(below)}" if below else ""
-    word = "not measured" if judged.word == "not run" else "gate failed"
+    is_measured = judged.word != "not run"
+    word = "gate failed" if is_measured else "not measured"
+    lines = [*judged.misses, *([] if is_measured else [_UNMEASURED])]
     return GateFailed(
-        f"recipe {job.recipe!r}, variant {job.variant!r}, node {name!r}: {word}{blocked}", "\n".join(judged.misses)
+        f"recipe {job.recipe!r}, variant {job.variant!r}, node {name!r}: {word}{blocked}", "\n".join(lines)
     )
+
+
+_UNMEASURED = "take it out of constraints, or go on without proof of it: ++constraints.allow_unmeasured=true"
 
 
 class Watcher(Protocol):
