@@ -100,10 +100,12 @@ def _is_current(word: str, version: str, left_out: list[str]) -> bool:
     from mobuild.facts.features import flag
 
     answer = flag(word, version)
-    if answer.word == "no":
+    # of a release that is newer than the table nothing is sure, and what was removed before it will not be back
+    is_absent = answer.word == "no" or "was removed in" in answer.why
+    if is_absent:
         left_out.append(f"{word} ({answer.why})")
     is_idle = answer.word == "limited" and word == "--stronglyTyped"  # every network of TensorRT 11 is
-    return answer.word != "no" and not is_idle
+    return not is_absent and not is_idle
 
 
 def _polygraphy(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import subprocess
@@ -135,6 +136,26 @@ def test_weak_typing_has_precision_flags(precision: str, flags: set[str]) -> Non
     assert "--stronglyTyped" not in words
 
 
+@pytest.mark.parametrize("version", ["10.6", "11.0"])
+def test_every_flag_stands_in_the_help_of_the_release(version: str) -> None:
+    listed = json.loads((Path(__file__).parents[1] / "trtexec_help.json").read_text())[version]
+    raw = {"TF32": False, "REFIT": True, "STRIP_PLAN": True, "SPARSE_WEIGHTS": True, "WEIGHT_STREAMING": True}
+    caches = {"DISABLE_COMPILATION_CACHE": True, "ERROR_ON_TIMING_CACHE_MISS": True, "MONITOR_MEMORY": True}
+    backend = TensorRT(
+        "8.9",
+        hardware_compatibility="ampere_plus",
+        version_compatible=True,
+        exclude_lean_runtime=True,
+        plugins=("a.so",),
+        timing_cache="l4.cache",
+        raw={**raw, **caches},
+    )
+
+    words = words_of(backend, version, profiles=TWO)[1:]
+
+    assert [word for word in words if word.partition("=")[0] not in listed] == []
+
+
 @pytest.mark.parametrize("version", ["10.0", "10.4", "10.9", "10.12", "10.16", "11.0", "11.2", "11.5"])
 def test_no_flag_is_unknown_to_the_version(version: str) -> None:
     backend = TensorRT("8.9", hardware_compatibility="same_compute_capability", raw={"MONITOR_MEMORY": True})
@@ -145,6 +166,15 @@ def test_no_flag_is_unknown_to_the_version(version: str) -> None:
         assert flag(word, version).word in ("yes", "limited"), word
     is_old = version in ("10.0", "10.4")
     assert ("# not said below: --hardwareCompatibilityLevel=sameComputeCapability" in told) == is_old
+
+
+def test_a_flag_that_was_removed_does_not_come_back_with_a_newer_release() -> None:
+    backend = TensorRT("8.9", typing="weak")
+
+    told = backend.command("m.onnx", PROFILES, "fp16", "e.plan", "12.0")
+
+    assert "--fp16" not in words_of(backend, "12.0", "fp16")
+    assert "# not said below: --fp16 (--fp16 was removed in 11.0)\n" in told
 
 
 def test_raw_that_trtexec_has_flags_for_is_said() -> None:
