@@ -10,7 +10,6 @@ import pytest
 from mobuild.facts import rows
 from mobuild.facts.features import Feature, feature, flag, replacement
 
-
 _UNLISTED = {"-h", "--plugins", "--streams", "--consistency", "--distributiveIndependence"}  # and taken all the same
 
 
