@@ -298,3 +298,21 @@ def test_external_data_by_links_of_a_hub_is_fine(files: Project) -> None:
     done = files.mobuild("check", "model=snapshot/m.onnx", *RTX, "shapes.n=4", check=False)
 
     assert (done.status, codes(done)) == (0, [])
+
+
+def test_fewer_processors_than_the_machine_has_are_no_fault(files: Project) -> None:
+    """A control: as in a container with a CPU set. Nothing is said, and the session's threads print nothing."""
+    onnx.save(matmul(), files.root / "m.onnx")
+    words = ["target=engine", "model=m.onnx", "hardware=cpu", "shapes.n=4"]
+    alone = (
+        "import os, subprocess, sys\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        f"done = subprocess.run([sys.executable, '-m', 'mobuild', *{words}], capture_output=True, text=True)\n"
+        "print(done.returncode, done.stderr)\n"
+    )
+
+    said = files.python(alone).out
+
+    assert said.startswith("0 ")
+    assert "warning" not in said
+    assert "affinity" not in files.mobuild("log", "engine", *words[1:]).out

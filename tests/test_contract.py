@@ -96,7 +96,12 @@ def test_r13_names_a_backend_that_fits() -> None:
 
 
 def test_r13_knows_what_older_releases_lacked() -> None:
-    assert [each.code for each in check(Request(card("12.1"), "tensorrt_rtx", "1.4"))] == ["R13"]
+    (found,) = check(Request(card("12.1"), "tensorrt_rtx", "1.4"))
+
+    assert found.message == (
+        "TensorRT-RTX 1.4 has no compute capability 12.1, only 7.5, 8.6, 8.9, 12.0; the first TensorRT-RTX "
+        "that fits is 1.5"
+    )
     assert check(Request(card("12.1"), "tensorrt_rtx", "1.5")) == ()
 
 

@@ -175,6 +175,24 @@ def test_r6_names_the_driver_that_is_here_and_what_is_newer() -> None:
     assert told.hint == "a driver from 580.65.06 on"
 
 
+def test_r9_names_the_first_release_that_takes_the_opset() -> None:
+    model = Model(on_card("l4", version="10.0"), {**SUMMARY, "opsets": {"ai.onnx": 22}}, "onnx", shapes=SHAPES)
+
+    (found,) = [each for each in check_model(model) if each.code == "R9"]
+
+    assert found.hint == "export with opset 20: nodes.onnx.opset; TensorRT 10.6 takes 22"
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "hint"),
+    [("agx_orin_64", "11.0", "11.4.1"), ("agx_orin_64", "11.3.0", "11.4.1"), ("gh200", "10.4", "10.5")],
+)
+def test_r17_names_the_next_release_with_packages_for_the_host(name: str, version: str, hint: str) -> None:
+    (found,) = check(on_card(name, version=version))
+
+    assert (found.code, found.hint) == ("R17", f"backend.version='\"{hint}\"' has them")
+
+
 def test_r5_names_the_replacement() -> None:
     (found,) = command_is_known("trtexec --workspace=4096", "10.4", "engine")
 

@@ -83,6 +83,8 @@ def test_the_drivers_of_a_toolkit() -> None:
         ("12.4", "8.9", "yes"),
         ("12.4", "12.0", "unverified"),
         ("12.8", "12.0", "yes"),
+        ("12.9", "11.0", "unverified"),  # Thor is 10.1 to it
+        ("13.0", "11.0", "yes"),
         ("13.4", "10.7", "unverified"),
         ("14.0", "8.9", "unverified"),
     ],

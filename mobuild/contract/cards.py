@@ -8,7 +8,7 @@ from dataclasses import replace
 from mobuild.contract.findings import Finding
 from mobuild.contract.request import Request
 from mobuild.facts import Support, order
-from mobuild.facts.releases import Release, driven, limits, release, releases, supports
+from mobuild.facts.releases import Release, driven, first_with_card, limits, release, releases, supports
 
 
 def other_vendor(request: Request) -> tuple[Finding, ...]:
@@ -38,7 +38,9 @@ def tensorrt_rtx_fits(request: Request) -> tuple[Finding, ...]:
     row = _row(request)
     product, answer = f"TensorRT-RTX {row.version}", supports(row, capability)
     if capability not in row.builds:
-        return (_finding("R13", request, answer, f"{product} {answer.why}", _other_backends(request)),)
+        first = first_with_card("tensorrt_rtx", capability)
+        message = f"{product} {answer.why}" + (f"; the first TensorRT-RTX that fits is {first}" if first else "")
+        return (_finding("R13", request, answer, message, _other_backends(request)),)
     reasons = [*limits(capability), *([answer.why] if answer.word == "limited" else [])]
     if not reasons:
         return ()

@@ -9,7 +9,7 @@ from mobuild.contract.findings import Finding, found
 from mobuild.contract.request import Model
 from mobuild.facts import Support
 from mobuild.facts.frameworks import ir_for_opset, onnx_for_opset, ort_for_opset, ort_loads
-from mobuild.facts.releases import lacks_type, release
+from mobuild.facts.releases import first_for_opset, lacks_type, release
 
 _PROTOBUF_BYTES = 1 << 31
 _COPIES = 3  # of all weights, while a simplifier or a quantiser holds what it read and what it makes
@@ -29,9 +29,10 @@ def parser_reads(model: Model) -> tuple[Finding, ...]:
             return ()
         answer = Support("no" if row.is_sure("opset") else "unverified")
         message = f"{request.product} takes opsets {low} to {high}, found {opset}"
-        return found(
-            "R9", answer, where, message, f"export with opset {high if opset > high else low}: nodes.onnx.opset"
-        )
+        first = first_for_opset(opset) if opset > high else ""
+        newer = f"; TensorRT {first} takes {opset}" if first else ""
+        hint = f"export with opset {high if opset > high else low}: nodes.onnx.opset{newer}"
+        return found("R9", answer, where, message, hint)
     runtime = request.machine.runtime or request.backend_version
     if request.backend == "onnxruntime" and runtime:
         answer = ort_loads(runtime, opset, model.summary["ir_version"])

@@ -8,7 +8,7 @@ from mobuild.contract.findings import Finding, found
 from mobuild.contract.request import Request
 from mobuild.facts import Support, minor, order
 from mobuild.facts.cuda import compiles, driver_fits, driver_floor
-from mobuild.facts.releases import cuda_fits, host_fits, nearest_release, python_fits, release
+from mobuild.facts.releases import cuda_fits, host_fits, nearest_release, next_for_host, python_fits, release
 
 _TENSORRT_PROVIDER = "TensorrtExecutionProvider"
 
@@ -117,7 +117,9 @@ def host_has_packages(request: Request) -> tuple[Finding, ...]:
         return ()
     version = request.backend_version
     answer = host_fits(release("tensorrt", version), version, request.hardware.host)
-    return found("R17", answer, request.where, f"{request.product}: {answer.why}", "another backend.version")
+    other = next_for_host(version, request.hardware.host)
+    hint = f"backend.version='\"{other}\"' has them" if other else "another backend.version"
+    return found("R17", answer, request.where, f"{request.product}: {answer.why}", hint)
 
 
 def libraries_are_installed(request: Request) -> tuple[Finding, ...]:

@@ -119,6 +119,15 @@ def python_fits(release: Release, python: str) -> Support:
     return _no(release, "python", f"has wheels for Python {low} to {high}, not {python}")
 
 
+def next_for_host(version: str, host: str) -> str:
+    """The first release after `version` with packages for a host that it has none for; empty when it has some."""
+    known = rows(_Host, "tensorrt", "hosts")
+    lacking = [each for each in known if each.host == host and order(each.since) <= order(version) < order(each.until)]
+    if not lacking:
+        return ""
+    return next_for_host(lacking[0].until, host) or lacking[0].until
+
+
 def host_fits(release: Release, version: str, host: str) -> Support:
     """Whether a release has packages for a host (`sbsa`, `jetpack`); two numbers stand for all that begin so."""
     for row in rows(_Host, "tensorrt", "hosts"):
@@ -138,6 +147,17 @@ def opset_range(version: str) -> tuple[int, int]:
     found = release("tensorrt", version).opset
     assert found, version
     return found
+
+
+def first_for_opset(opset: int) -> str:
+    """The oldest TensorRT that mobuild drives whose parser takes an ONNX opset; empty when none is known to."""
+    return next((each.version for each in driven() if each.opset and each.opset[1] >= opset), "")
+
+
+def first_with_card(product: str, capability: str) -> str:
+    """The oldest release that surely builds for a compute capability; empty when there is none."""
+    fitting = (each.version for each in releases(product) if supports(each, capability).word in ("yes", "limited"))
+    return next(fitting, "")
 
 
 def nearest_release(capability: str, cuda: str = "", python: str = "", product: str = "tensorrt") -> str:
