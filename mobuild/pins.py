@@ -11,8 +11,9 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from mobuild import fetch
 from mobuild.errors import SourceError
@@ -60,7 +61,7 @@ def read(path: Path) -> dict[str, Pin]:
             raise SourceError(
                 f"lock file '{path}': expected schema {_SCHEMA}, found {document['schema']}", "update mobuild"
             )
-        return {name: _checked(Pin(**fields)) for name, fields in document["sources"].items()}
+        return {name: _pin(name, found) for name, found in document["sources"].items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -80,8 +81,13 @@ def write(path: Path, pins: Mapping[str, Pin]) -> None:
         raise SourceError(f"lock file '{path}': cannot be written: {error.strerror}") from error
 
 
-def _checked(found: Pin) -> Pin:
-    is_sha256 = isinstance(found.sha256, str) and _SHA256.fullmatch(found.sha256)
-    if not is_sha256 or type(found.size_bytes) is not int or not isinstance(found.version, str):
-        raise ValueError(f"{found} is no pin")
-    return found
+def _pin(name: str, found: Mapping[str, Any]) -> Pin:
+    known = [each.name for each in fields(Pin)]
+    if not set(found) <= set(known):
+        raise ValueError(f"{name!r} has {', '.join(found)}; expected are {', '.join(known)}")
+    pin = Pin(**found)
+    if not isinstance(pin.sha256, str) or not _SHA256.fullmatch(pin.sha256.lower()):
+        raise ValueError(f"{name!r}: sha256: expected 64 hexadecimal digits, found {pin.sha256!r}")
+    if type(pin.size_bytes) is not int or pin.size_bytes < 0 or not isinstance(pin.version, str):
+        raise ValueError(f"{name!r}: expected a number as size_bytes and a text as version, found {found}")
+    return replace(pin, sha256=pin.sha256.lower())

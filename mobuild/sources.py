@@ -22,6 +22,7 @@ from mobuild.store import listing, reflink
 from mobuild.store.stat_cache import StatCache, token
 
 _LEFT_OUT = (".git", "__pycache__", "*.swp", "*~", ".DS_Store")
+_REMOTE = "\na remote one is written https://…, s3://…, gs://…, az://… or hf:org/name/file"
 _NEVER_EMPTY = (".bin", ".ckpt", ".gguf", ".npy", ".npz", ".onnx", ".pt", ".pth", ".safetensors")
 
 
@@ -152,7 +153,7 @@ def _check_file(path: Path, said_by: str) -> None:
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise SourceError(
             f"source '{path}': there is no such file.{did_you_mean(path.name, siblings)}",
-            f"put it there, or write where it is: {said_by}",
+            f"put it there, or write where it is: {said_by}" + (_REMOTE if ":" in str(path) else ""),
         )
     if not path.is_file():
         raise SourceError(f"source '{path}': is neither a file nor a folder")

@@ -70,6 +70,29 @@ def test_damaged_lock_file_says_how_to_write_it_again(tmp_path: Path, text: str)
     assert caught.value.hint.startswith("take it from version control again, or remove it")
 
 
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ('"sha256": "abc", "size_bytes": 1', "'s3://a': sha256: expected 64 hexadecimal digits, found 'abc'"),
+        (f'"sha256": "{SHA256}", "size_bytes": "1"', "'s3://a': expected a number as size_bytes"),
+        (f'"sha256": "{SHA256}", "size": 1', "'s3://a' has sha256, size; expected are sha256, size_bytes, version"),
+    ],
+)
+def test_a_slip_of_the_pen_in_a_lock_file_names_source_and_field(tmp_path: Path, fields: str, says: str) -> None:
+    (tmp_path / "det.lock").write_text('{"schema": 1, "sources": {"s3://a": {' + fields + "}}}")
+
+    with pytest.raises(SourceError) as caught:
+        pins.read(tmp_path / "det.lock")
+
+    assert says in caught.value.message
+
+
+def test_digests_are_read_in_capitals_too(tmp_path: Path) -> None:
+    pins.write(tmp_path / "det.lock", {"s3://a": Pin(SHA256.upper(), 7)})
+
+    assert pins.read(tmp_path / "det.lock") == {"s3://a": Pin(SHA256, 7)}
+
+
 def test_file_uri_is_pinned_by_time_size_and_sha256(tmp_path: Path) -> None:
     (tmp_path / "w.pt").write_bytes(CONTENT)
 

@@ -107,7 +107,9 @@ def listed(uri: str, version: str = "") -> tuple[str, dict[str, str]]:
         if any(str(above) in files for above in PurePosixPath(name).parents):
             raise SourceError(f"source {shown!r}: has {name!r} below a file of that name", "rename one of them there")
     if not files:
-        raise SourceError(f"source {shown!r}: there are no files below it", "check its name and version")
+        raise SourceError(
+            f"source {shown!r}: there are no files below it", "check its name; a file has no '/' at its end"
+        )
     return commit, files
 
 
@@ -133,8 +135,11 @@ def _take_folder(uri: str, out: Path | None, version: str) -> Taken:
         return _take_inside(files[name], out / name if out is not None else None, commit)
 
     names = sorted(files)
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
+    threads = ThreadPoolExecutor(_AT_ONCE)
+    try:
         found = list(threads.map(take_one, names))
+    finally:
+        threads.shutdown(cancel_futures=True)  # after a failure nobody wants the others
     listing = "".join(f"{each.sha256}  {name}\n" for name, each in zip(names, found))
     sha256 = hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
     return Taken(FOLDER + sha256, sum(each.size_bytes for each in found), commit)

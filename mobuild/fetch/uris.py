@@ -11,8 +11,8 @@ from mobuild.fetch import hub_names
 
 KNOWN = ("s3", "gs", "az", "https", "http", "hf", "file")
 _WEB = ("https", "http")
-# A single ':' makes a URI only where a slip of the pen is more likely than a file of that name.
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(s3a?|gs|gcs|az|abfss?|https?|hf|file):", re.IGNORECASE)
+# Half of '://' makes a URI only where a slip of the pen is more likely than a file of that name.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(s3a?|gs|gcs|az|abfss?|https?|hf|file)(?::|//)", re.IGNORECASE)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
 # Parameters of signed URLs (AWS, Google Cloud, Azure, CloudFront) and common names of tokens, in lower case.
 _SECRET = ("x-amz-", "x-goog-", "signature", "token", "sig", "key", "password", "secret", "credential", "auth")
@@ -84,14 +84,19 @@ def check(uri: str) -> None:
     shown, scheme = without_credentials(uri), scheme_of(uri)
     if uri != uri.strip():
         raise ConfigError(f"source {shown!r}: begins or ends with a space", f"write {shown.strip()!r}")
-    if scheme == "hf":
+    if scheme == "hf" and uri[2] == ":":
         hub_names.parse(uri)
         return
     if "://" not in uri:
-        rest = uri.partition(":")[2].lstrip("/")
-        raise ConfigError(f"source {shown!r}: expected two slashes after the scheme", f"write '{scheme}://{rest}'")
+        rest, after = uri[len(scheme) :].lstrip(":/"), ":" if scheme == "hf" else "://"
+        raise ConfigError(f"source {shown!r}: expected {after!r} after the scheme", f"write '{scheme}{after}{rest}'")
     if scheme not in (*KNOWN, "memory"):
         _check_scheme(scheme, shown)
+    if scheme in ("file", "local") and not uri.partition("://")[2].startswith("/"):
+        raise ConfigError(
+            f"source {shown!r}: is no absolute path",
+            "write file:///folder/file, or the path alone: a file of the project is used in place",
+        )
     if scheme in ("file", "local", "memory"):
         return
     try:

@@ -26,16 +26,18 @@ def lock(jobs: Sequence[Job]) -> int:
             print(f"recipe {recipe!r}: no remote source to pin")
             continue
         _check_online(jobs[0], uris)
-        before, found = pins.read(path), {}
+        known = pins.read(path)
         for uri in uris:
             try:
-                found[uri] = pins.pin(uri)
-                print(f"{path}: {_said(uri, before.get(pins.name_of(uri)), found[uri])}")
+                messages.note(f"reads {pins.name_of(uri)}")
+                found = pins.pin(uri)
+                said = _said(uri, known.get(pins.name_of(uri)), found)
+                known[pins.name_of(uri)] = found
+                pins.write(path, known)  # one by one: the next may take hours, and be interrupted
+                print(f"{path}: {said}")
             except MobuildError as error:
                 messages.error(error)
-                status = max(status, error.status) if status != 1 else 1
-        if found:
-            pins.write(path, {**before, **{pins.name_of(uri): pin for uri, pin in found.items()}})
+                status = 1 if status == 1 else max(status, error.status)
     return status
 
 

@@ -141,8 +141,11 @@ def test_a_missing_library_names_the_extra(uri: str, library: str, extra: str, m
     [
         ("s4://b/w.pt", "there is no scheme 's4'.\n  Schemes: s3, gs, az, https, http, hf, file"),
         ("htps://h/w.pt", "there is no scheme 'htps'. Did you mean 'https'?"),
-        ("s3:/b/w.pt", "expected two slashes after the scheme\n  write 's3://b/w.pt'"),
-        ("https:h/w.pt", "expected two slashes after the scheme\n  write 'https://h/w.pt'"),
+        ("s3:/b/w.pt", "expected '://' after the scheme\n  write 's3://b/w.pt'"),
+        ("s3//b/w.pt", "expected '://' after the scheme\n  write 's3://b/w.pt'"),
+        ("hf//org/net", "expected ':' after the scheme\n  write 'hf:org/net'"),
+        ("file://data/w.pt", "is no absolute path\n  write file:///folder/file, or the path alone"),
+        ("https:h/w.pt", "expected '://' after the scheme\n  write 'https://h/w.pt'"),
         (" s3://b/w.pt", "begins or ends with a space\n  write 's3://b/w.pt'"),
         ("s3://", "names no bucket"),
         ("s3:///w.pt", "names no bucket"),
