@@ -96,6 +96,19 @@ def test_what_passes_on_the_way_is_no_failure(tmp_path: Path, server: Web) -> No
     assert Path(project.mobuild("target=c").out.strip()).read_text() == "weights"
 
 
+def test_what_is_gone_fails_its_node_with_the_way_out(tmp_path: Path, server: Web) -> None:
+    project = project_of(tmp_path, f"{server.url}/w.bin")
+    project.mobuild("lock", "target=c")
+    del server.answers["/w.bin"]
+
+    done = project.mobuild("target=c", check=False)
+
+    assert done.status == 1
+    assert done.errors == (
+        f"node 'data': source '{server.url}/w.bin': is not there: 404 Not Found\n  check its name and version",
+    )
+
+
 def test_lock_pins_what_can_be_read_and_names_what_cannot(tmp_path: Path, server: Web) -> None:
     project = project_of(tmp_path, f"{server.url}/nosuch.bin", f"{server.url}/w.bin")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Iterator
+from typing import Any, Iterator
 
-from mobuild.errors import SourceError, StoreError
-from mobuild.fetch import placeholders
+from mobuild.errors import SourceError
+from mobuild.fetch.copying import copy
+from mobuild.fetch.taken import Listed, Taken
 from mobuild.fetch.uris import (
     check,
     is_folder,
@@ -28,11 +28,13 @@ from mobuild.fetch.uris import (
 
 __all__ = [
     "FOLDER",
+    "Listed",
     "Taken",
     "check",
     "is_folder",
     "is_offline_place",
     "is_remote",
+    "kept",
     "listed",
     "scrubbed",
     "suffix_of",
@@ -44,21 +46,11 @@ __all__ = [
 FOLDER = "folder:"
 """What the SHA-256 of a folder begins with: it is that of its listing, as sha256sum prints one, sorted by name."""
 
-_BLOCK_BYTES = 1 << 20
 _AT_ONCE = 8  # files of a folder
 
 
-@dataclass(frozen=True)
-class Taken:
-    """What was read."""
-
-    sha256: str  # of a file, or FOLDER and that of the listing
-    size_bytes: int
-    version: str  # commit, version id, ETag or time; empty where nothing tells versions apart
-
-
 def take(uri: str, out: Path | None, version: str = "") -> Taken:
-    """Read a remote file or folder to `out`, or, without it, only to know what it is.
+    """Read a remote file or folder to `out`, or, without it, only to know what it is, which a hub may tell.
 
     `version` is the one that was pinned: a hub still has it when its branch has moved on.
 
@@ -82,12 +74,12 @@ def take_member(package: str, member: str, out: Path | None) -> Taken:
 
     shown = f"{package}/{member}"
     with opened_member(package, member) as stream:
-        sha256, size_bytes = _copy(stream, out, shown, PurePosixPath(member).suffix)
+        sha256, size_bytes = copy(stream, out, shown, PurePosixPath(member).suffix)
     return Taken(sha256, size_bytes, package.partition("==")[2])
 
 
-def listed(uri: str, version: str = "") -> tuple[str, dict[str, str]]:
-    """The version of a folder (the commit of a hub's repository, else empty), and its files: name in it → URI.
+def listed(uri: str, version: str = "") -> tuple[str, dict[str, Listed]]:
+    """The version of a folder (the commit of a hub's repository, else empty), and its files by their names in it.
 
     Raises:
         ConfigError, ToolchainError, SourceError: as `take`; a name that would lie outside the folder, too.
@@ -113,10 +105,24 @@ def listed(uri: str, version: str = "") -> tuple[str, dict[str, str]]:
     return commit, files
 
 
+def kept(uri: str, version: str) -> Path | None:
+    """The file of this machine that `take` reads in place of the network: one in huggingface_hub's cache."""
+    if scheme_of(uri) != "hf" or is_folder(uri):
+        return None
+    from mobuild.fetch import hub
+
+    return hub.kept(uri, version)
+
+
 def _take_file(uri: str, out: Path | None, version: str) -> Taken:
+    if out is None and scheme_of(uri) == "hf":
+        from mobuild.fetch import hub
+
+        if told := hub.told(uri, version):
+            return told
     shown = without_credentials(uri)
     with _opened(uri, version) as (stream, found, size_bytes):
-        sha256, read_bytes = _copy(stream, out, shown, suffix_of(uri))
+        sha256, read_bytes = copy(stream, out, shown, suffix_of(uri))
     if size_bytes and read_bytes != size_bytes:
         raise SourceError(
             f"source {shown!r}: expected {size_bytes} bytes, and {read_bytes} came", "run the command again"
@@ -145,12 +151,14 @@ def _take_folder(uri: str, out: Path | None, version: str) -> Taken:
     return Taken(FOLDER + sha256, sum(each.size_bytes for each in found), commit)
 
 
-def _take_inside(uri: str, out: Path | None, version: str) -> Taken:
+def _take_inside(file: Listed, out: Path | None, version: str) -> Taken:
     """One file of a folder, where empty files and pages are nothing odd."""
+    if out is None and file.sha256:
+        return Taken(file.sha256, file.size_bytes, version)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    with _opened(uri, version) as (stream, _, _):
-        sha256, size_bytes = _copy(stream, out, without_credentials(uri), "", is_member=True)
+    with _opened(file.uri, version) as (stream, _, _):
+        sha256, size_bytes = copy(stream, out, without_credentials(file.uri), "", is_member=True)
     return Taken(sha256, size_bytes, version)
 
 
@@ -176,54 +184,3 @@ def _opened(uri: str, version: str) -> Iterator[tuple[Any, str, int]]:
 
         with filesystems.opened(uri) as opened:
             yield opened
-
-
-def _copy(stream: Any, out: Path | None, shown: str, suffix: str, is_member: bool = False) -> tuple[str, int]:
-    """SHA-256 and size in bytes of what `stream` gives, written to `out`.
-
-    Raises:
-        SourceError: it is only a placeholder.
-        StoreError: it cannot be written.
-    """
-    if out is None:
-        return _copy_to(None, stream, shown, suffix, is_member)
-    try:
-        target = open(out, "wb")  # noqa: SIM115 - closed below, which may fail as well
-    except OSError as error:
-        raise _unwritable(out, error) from error
-    try:
-        return _copy_to(target, stream, shown, suffix, is_member)
-    finally:
-        _close(target, out)
-
-
-def _copy_to(target: IO[bytes] | None, stream: Any, shown: str, suffix: str, is_member: bool) -> tuple[str, int]:
-    state, size_bytes, start = hashlib.sha256(), 0, b""
-    for block in iter(lambda: stream.read(_BLOCK_BYTES), b""):
-        if len(start) < placeholders.START_BYTES:
-            start += block[: placeholders.START_BYTES]
-        state.update(block)
-        if target is not None:
-            try:
-                target.write(block)
-            except OSError as error:
-                raise _unwritable(Path(target.name), error) from error
-        size_bytes += len(block)
-    if is_member:
-        placeholders.check_pointer(shown, start, is_remote=True)
-        return state.hexdigest(), size_bytes
-    if not size_bytes:
-        raise placeholders.empty(shown, is_remote=True)
-    placeholders.check(shown, start, suffix, is_remote=True)
-    return state.hexdigest(), size_bytes
-
-
-def _close(target: IO[bytes], out: Path) -> None:
-    try:
-        target.close()
-    except OSError as error:
-        raise _unwritable(out, error) from error
-
-
-def _unwritable(out: Path, error: OSError) -> StoreError:
-    return StoreError(f"'{out}': cannot be written: {error.strerror}", "make room there")

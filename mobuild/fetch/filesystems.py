@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Iterator
 
 from mobuild.errors import MobuildError, SourceError, ToolchainError
+from mobuild.fetch.taken import Listed
 from mobuild.fetch.uris import scheme_of, scrubbed, without_credentials
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
@@ -37,8 +38,8 @@ def opened(uri: str) -> Iterator[tuple[IO[bytes], str, int]]:
             yield stream, _version(facts), int(facts.get("size") or 0)
 
 
-def listed(uri: str) -> dict[str, str]:
-    """The files below a folder: the name in it, with `/` between its parts → URI.
+def listed(uri: str) -> dict[str, Listed]:
+    """The files below a folder by their names in it, with `/` between the parts.
 
     Raises:
         ToolchainError, SourceError: as `opened`.
@@ -48,7 +49,7 @@ def listed(uri: str) -> dict[str, str]:
         root, scheme = path.rstrip("/") + "/", scheme_of(uri)
         found = file_system.find(path.rstrip("/"), detail=True)
         return {
-            name[len(root) :]: f"{scheme}://{name}"
+            name[len(root) :]: Listed(f"{scheme}://{name}", int(facts.get("size") or 0))
             for name, facts in found.items()
             if name.startswith(root) and not name.endswith("/") and facts.get("type") == "file"
         }

@@ -16,12 +16,13 @@ from typing import IO, Any, Iterator, Mapping
 from urllib.parse import quote
 
 from mobuild.errors import SourceError, did_you_mean
-from mobuild.fetch import web
+from mobuild.fetch import hub_cache, web
 from mobuild.fetch.hub_names import HubName, parse
+from mobuild.fetch.refusals import code_of
+from mobuild.fetch.taken import Listed, Taken
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_TRUE = ("1", "ON", "YES", "TRUE")
-_OFFLINE = "HF_HUB_OFFLINE"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _TODO = {
     401: "check the name; a private or gated repository needs HF_TOKEN, and its licence accepted on the hub",
     403: "accept the licence of the repository on the hub, and set HF_TOKEN of that account",
@@ -40,13 +41,13 @@ def opened(uri: str, version: str = "") -> Iterator[tuple[IO[bytes] | web.Body, 
     """
     name = parse(uri)
     commit = _commit_in(version, name)
-    if path := _kept(name, commit):
+    if path := kept(uri, version):
         with open(path, "rb") as stream:
-            yield stream, path.relative_to(_snapshots(name)).parts[0], path.stat().st_size
+            yield stream, path.relative_to(hub_cache.snapshots(name)).parts[0], path.stat().st_size
         return
-    _check_online(uri)
+    _check_online(uri, "and the hub's cache does not have it")
     if not commit:
-        commit = _commit(uri, name)
+        commit, _ = _found(uri, name, "")
     with _said(uri):
         body = web.Body(_address(name, commit), uri, _authorization())
     try:
@@ -55,29 +56,37 @@ def opened(uri: str, version: str = "") -> Iterator[tuple[IO[bytes] | web.Body, 
         body.close()
 
 
-def listed(uri: str, version: str = "") -> tuple[str, dict[str, str]]:
-    """The commit of a repository, and the files below the folder that `uri` names: name in it → URI at that commit.
+def kept(uri: str, version: str) -> Path | None:
+    """The file in huggingface_hub's cache, where it is there."""
+    name = parse(uri)
+    return hub_cache.file(name, _commit_in(version, name))
+
+
+def told(uri: str, version: str = "") -> Taken | None:
+    """What the hub itself says of a file's content, which it does of large ones; None when it must be read.
+
+    Raises:
+        SourceError: the hub has no such file.
+    """
+    name = parse(uri)
+    if hub_cache.is_offline() or kept(uri, version):
+        return None
+    commit, files = _found(uri, name, _commit_in(version, name))
+    file = files.get(name.path)
+    return Taken(file.sha256, file.size_bytes, commit) if file and file.sha256 else None
+
+
+def listed(uri: str, version: str = "") -> tuple[str, dict[str, Listed]]:
+    """The commit of a repository, and the files below the folder that `uri` names, by their names in it.
 
     Raises:
         SourceError: the hub does not list it.
     """
     name = parse(uri)
     commit = _commit_in(version, name)
-    if is_offline():
-        commit, files = _kept_files(uri, name, commit)
-    else:
-        commit, files = _ask(uri, name, commit)
-    revision = commit or name.revision
-    return commit, {
-        file[len(name.path) :]: f"hf:{name.prefix}{name.repository}/{file}@{revision}"
-        for file in sorted(files)
-        if file.startswith(name.path)
-    }
-
-
-def is_offline() -> bool:
-    """Whether HF_HUB_OFFLINE, or its older name, forbids to ask the hub."""
-    return any(os.environ.get(name, "").upper() in _TRUE for name in (_OFFLINE, "TRANSFORMERS_OFFLINE"))
+    _check_online(uri, "and which files a folder has is not known to the hub's cache")
+    commit, files = _ask(uri, name, commit)
+    return commit, {path[len(name.path) :]: file for path, file in sorted(files.items()) if path.startswith(name.path)}
 
 
 def _commit_in(version: str, name: HubName) -> str:
@@ -85,24 +94,25 @@ def _commit_in(version: str, name: HubName) -> str:
     return next((each for each in (version, name.revision) if _COMMIT.fullmatch(each)), "")
 
 
-def _check_online(uri: str) -> None:
-    if is_offline():
-        raise SourceError(
-            f"source {uri!r}: {_OFFLINE} is set, and the hub's cache does not have it", f"unset {_OFFLINE}, once"
-        )
+def _check_online(uri: str, why: str) -> None:
+    if hub_cache.is_offline():
+        raise SourceError(f"source {uri!r}: HF_HUB_OFFLINE is set, {why}", "unset HF_HUB_OFFLINE, once")
 
 
-def _commit(uri: str, name: HubName) -> str:
-    """The commit that the revision means now; empty when a mirror lists nothing and may have the file all the same."""
+def _found(uri: str, name: HubName, commit: str) -> tuple[str, dict[str, Listed]]:
+    """The commit that the revision means now, and all files, of which the one that is meant is there.
+
+    Both are empty when a mirror lists nothing, and may have the file all the same.
+    """
     try:
-        commit, files = _ask(uri, name, "")
-    except web.HttpError as error:
-        if error.code == 404:
-            return ""
+        commit, files = _ask(uri, name, commit)
+    except SourceError as error:
+        if code_of(error) == 404:
+            return "", {}
         raise
     if name.path in files:
-        return commit
-    if any(file.startswith(f"{name.path}/") for file in files):
+        return commit, files
+    if any(path.startswith(f"{name.path}/") for path in files):
         raise SourceError(f"source {uri!r}: is a folder", "end it with '/' to name all that is in it")
     raise SourceError(
         f"source {uri!r}: there is no such file in {name.repository}.{did_you_mean(name.path, files)}",
@@ -110,15 +120,16 @@ def _commit(uri: str, name: HubName) -> str:
     )
 
 
-def _ask(uri: str, name: HubName, commit: str) -> tuple[str, tuple[str, ...]]:
-    """The commit and the names of all files of a repository at a revision, as the hub lists them."""
+def _ask(uri: str, name: HubName, commit: str) -> tuple[str, dict[str, Listed]]:
+    """The commit and all files of a repository at a revision, as the hub lists them."""
     revision = quote(commit or name.revision, safe="")
+    address = f"{_endpoint()}/api/{name.kind}/{name.repository}/revision/{revision}?blobs=true"
     with _said(uri):
-        body = web.Body(f"{_endpoint()}/api/{name.kind}/{name.repository}/revision/{revision}", uri, _authorization())
+        body = web.Body(address, uri, _authorization())
     try:
         document = json.loads(b"".join(iter(body.read, b"")))
-        files = tuple(str(each["rfilename"]) for each in document["siblings"])
-        return str(document.get("sha") or body.headers.get("x-repo-commit") or commit), files
+        commit = str(document.get("sha") or body.headers.get("x-repo-commit") or commit)
+        return commit, {str(each["rfilename"]): _listed(name, each, commit) for each in document["siblings"]}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise SourceError(
             f"source {uri!r}: {_endpoint()} does not answer as a hub: {error!r}", "check HF_ENDPOINT"
@@ -127,13 +138,22 @@ def _ask(uri: str, name: HubName, commit: str) -> tuple[str, tuple[str, ...]]:
         body.close()
 
 
+def _listed(name: HubName, told: Mapping[str, Any], commit: str) -> Listed:
+    """One file of a listing. Large files (Git LFS, Xet) have their SHA-256 there."""
+    uri = f"hf:{name.prefix}{name.repository}/{told['rfilename']}@{commit or name.revision}"
+    large = told.get("lfs") or {}
+    sha256 = str(large.get("sha256") or large.get("oid") or "").lower()
+    is_told = commit and _SHA256.fullmatch(sha256)  # without a commit, nobody knows what it is told of
+    return Listed(uri, int(told.get("size") or large.get("size") or 0), sha256 if is_told else "")
+
+
 @contextmanager
 def _said(uri: str) -> Iterator[None]:
     """Give the hub's refusals hints of their own: it answers 401 for a repository that is not there, too."""
     try:
         yield
-    except web.HttpError as error:
-        error.hint = _TODO.get(error.code, error.hint)
+    except SourceError as error:
+        error.hint = _TODO.get(code_of(error), error.hint)
         raise
 
 
@@ -152,46 +172,9 @@ def _authorization() -> Mapping[str, str]:
 
 
 def _kept_token() -> str:
-    if os.environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in _TRUE:
+    if os.environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in hub_cache.TRUE:
         return ""
     try:
-        return Path(os.environ.get("HF_TOKEN_PATH") or _home() / "token").expanduser().read_text()
+        return Path(os.environ.get("HF_TOKEN_PATH") or hub_cache.home() / "token").expanduser().read_text()
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _home() -> Path:
-    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
-    return Path(os.environ.get("HF_HOME") or default).expanduser()
-
-
-def _folder(name: HubName) -> Path:
-    cache = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or _home() / "hub"
-    return Path(cache).expanduser() / "--".join((name.kind, *name.repository.split("/")))
-
-
-def _snapshots(name: HubName) -> Path:
-    return _folder(name) / "snapshots"
-
-
-def _kept(name: HubName, commit: str) -> Path | None:
-    """The file in huggingface_hub's cache: of the commit, and offline also of what the revision meant last."""
-    commit = commit or _kept_commit(name)
-    path = _snapshots(name) / commit / name.path
-    return path if commit and path.is_file() else None
-
-
-def _kept_commit(name: HubName) -> str:
-    try:
-        return (_folder(name) / "refs" / name.revision).read_text().strip() if is_offline() else ""
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _kept_files(uri: str, name: HubName, commit: str) -> tuple[str, tuple[str, ...]]:
-    commit = commit or _kept_commit(name)
-    root = _snapshots(name) / commit
-    files: Any = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()] if commit else []
-    if not files:
-        _check_online(uri)
-    return commit, tuple(files)

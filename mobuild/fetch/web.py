@@ -1,49 +1,23 @@
-"""Files of web servers, by the standard library alone: retried, resumed, and never mixed of two versions.
-
-Proxies (HTTPS_PROXY, NO_PROXY), certificates (SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE) and
-credentials (in the URL, or of a netrc file) are those that curl and requests take; nobody is asked for any. What
-is sent to one host follows no redirect to another.
-"""
+"""Files of web servers, by the standard library alone: retried, resumed, and never mixed of two versions."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import http.client
-import os
 import random
-import socket
-import ssl
 import time
-from base64 import b64encode
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any, Mapping
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.request import Request
 
 from mobuild.errors import SourceError
+from mobuild.fetch.connections import clean, credentials, opener
+from mobuild.fetch.refusals import PASSING, reason, refused, retry_after
 from mobuild.fetch.uris import scrubbed
 
 _BLOCK_BYTES = 1 << 20
-_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_PASSING = (408, 425, 429, 500, 502, 503, 504)  # status codes after which the same request may work
-_SAYS = {
-    401: "needs credentials",
-    403: "is not given to you",
-    404: "is not there",
-    407: "is behind a proxy that needs credentials",
-    410: "is not there any more",
-}
-_TODO = {
-    401: "name user and password in a netrc file, or in the URL by a variable: https://${oc.env:USER_AND_PASSWORD}@host/…",
-    403: "check your rights; a signed URL may have expired",
-    404: "check its name and version",
-    407: "put them into HTTPS_PROXY: http://user:password@host:port",
-    410: "name another version",
-}
+_AGAIN = "run the command again"
 
 
 @dataclass(frozen=True)
@@ -54,14 +28,6 @@ class Patience:
     first_seconds: float = 0.5
     longest_seconds: float = 60.0
     timeout_seconds: float = 60.0  # without a byte
-
-
-class HttpError(SourceError):
-    """A server refused; `code` is the status."""
-
-    def __init__(self, code: int, message: str, hint: str) -> None:
-        super().__init__(message, hint)
-        self.code = code
 
 
 class Body:
@@ -77,10 +43,10 @@ class Body:
         """Open `url`, which messages call `shown`. `headers` are sent to its own host alone.
 
         Raises:
-            SourceError: nothing can be read; HttpError when a server says so.
+            SourceError: nothing can be read.
         """
-        self._url, self._shown, self._patience = _clean(url), shown, patience
-        self._headers = {**_credentials(url), **(headers or {})}
+        self._url, self._shown, self._patience = clean(url), shown, patience
+        self._headers = {**credentials(url), **(headers or {})}
         self._opener = opener()
         self._read, self._state = 0, hashlib.sha256()
         self._etag = self.version = ""
@@ -168,17 +134,17 @@ class Body:
             return action(*arguments)
         except HTTPError as error:
             error.close()
-            if error.code not in _PASSING:
-                raise _refused(error, self._shown) from error
-            reason, wait = f"the server answers {error.code} {error.reason}", _retry_after(error)
+            if error.code not in PASSING:
+                raise refused(error, self._shown) from error
+            why, wait = f"the server answers {error.code} {error.reason}", retry_after(error)
         except (URLError, OSError, http.client.HTTPException) as error:
-            reason, wait = _reason(error, self._shown, self._patience), 0.0
+            why, wait = reason(error, self._shown, self._patience.timeout_seconds), 0.0
         self.close()
         self._response = None
-        self._wait(reason, wait)
+        self._wait(why, wait)
         return None
 
-    def _wait(self, reason: str, asked_seconds: float) -> None:
+    def _wait(self, why: str, asked_seconds: float) -> None:
         if self._read - self._failed_at >= _BLOCK_BYTES:
             self._failures = 0
         self._failed_at = self._read
@@ -186,132 +152,8 @@ class Body:
         if self._failures >= self._patience.attempts:
             place = f" after {self._read} of {self.size_bytes} bytes" if self._read and self.size_bytes else ""
             raise SourceError(
-                f"source {self._shown!r}: cannot be read{place}: {scrubbed(reason)} ({self._failures} attempts)",
+                f"source {self._shown!r}: cannot be read{place}: {scrubbed(why)} ({self._failures} attempts)",
                 "check the network and proxies (HTTPS_PROXY, NO_PROXY), and run mobuild again",
             )
         seconds = self._patience.first_seconds * 2.0 ** (self._failures - 1) * random.uniform(0.5, 1.0)
         time.sleep(min(max(seconds, asked_seconds), self._patience.longest_seconds))
-
-
-class _Redirects(HTTPRedirectHandler):
-    """Follows redirects between web servers; credentials go on to the same host alone."""
-
-    http_error_308 = HTTPRedirectHandler.http_error_302
-
-    def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        after = super().redirect_request(req, fp, 307 if code == 308 else code, msg, headers, newurl)
-        if after is None:
-            return None
-        if after.type not in ("http", "https"):
-            raise HTTPError(req.full_url, code, f"redirects to {after.type}:", headers, fp)
-        if _origin(newurl) == _origin(req.full_url):
-            for name, value in req.unredirected_hdrs.items():
-                if name != "Host":
-                    after.add_unredirected_header(name, value)
-        return after
-
-
-def opener() -> OpenerDirector:
-    """What opens URLs as the environment says.
-
-    Raises:
-        SourceError: a variable names certificates that cannot be read.
-    """
-    variables = tuple((name, os.environ.get(name, "")) for name in (*_BUNDLES, "SSL_CERT_FILE", "SSL_CERT_DIR"))
-    return build_opener(ProxyHandler(), HTTPSHandler(context=_context(variables)), _Redirects())
-
-
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme.lower(), parts.netloc.lower()
-
-
-@functools.lru_cache(maxsize=None)  # takes 0.1 s, which many files of a folder would feel
-def _context(variables: tuple[tuple[str, str], ...]) -> ssl.SSLContext:
-    context = ssl.create_default_context()  # which reads SSL_CERT_FILE and SSL_CERT_DIR
-    for name, place in variables:
-        if place and name in _BUNDLES:
-            try:
-                is_folder = Path(place).is_dir()
-                context.load_verify_locations(None if is_folder else place, place if is_folder else None)
-            except OSError as error:  # ssl.SSLError as well
-                raise SourceError(
-                    f"{name}={place}: holds no certificates that can be read: {error}", "name a PEM file"
-                ) from error
-    return context
-
-
-def _clean(url: str) -> str:
-    """`url` as it is sent: no credentials, no fragment, odd letters quoted."""
-    parts = urlsplit(url)
-    path, query = quote(parts.path, safe="/%:@!$&'()*+,;=~-._"), quote(parts.query, safe="/%:@!$&'()*+,;=~-._?[]")
-    return urlunsplit((parts.scheme.lower(), parts.netloc.rpartition("@")[2], path, query, ""))
-
-
-def _credentials(url: str) -> dict[str, str]:
-    """The header that tells who asks: by the URL, else by a netrc file."""
-    parts = urlsplit(url)
-    if parts.username is not None:
-        return _basic(unquote(parts.username), unquote(parts.password or ""))
-    import netrc
-
-    place = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
-    try:
-        found = netrc.netrc(str(place)).authenticators(parts.hostname or "")
-    except (OSError, netrc.NetrcParseError, UnicodeDecodeError, RuntimeError):  # as requests and pip do
-        return {}
-    return _basic(found[0] or "", found[2] or "") if found else {}
-
-
-def _basic(user: str, password: str) -> dict[str, str]:
-    return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
-
-
-def _refused(error: HTTPError, shown: str) -> HttpError:
-    if error.code in (301, 302, 303, 307, 308):
-        is_loop = "infinite loop" in str(error.reason)  # of urllib's own words
-        what = "the server redirects in a circle" if is_loop else scrubbed(str(error.reason))
-        return HttpError(error.code, f"source {shown!r}: {what}", "check the address")
-    says = _SAYS.get(error.code, "cannot be read")
-    return HttpError(
-        error.code,
-        f"source {shown!r}: {says}: {error.code} {scrubbed(str(error.reason))}",
-        _TODO.get(error.code, "check the address"),
-    )
-
-
-def _reason(error: Exception, shown: str, patience: Patience) -> str:
-    """What broke a connection, in words.
-
-    Raises:
-        SourceError: it will not pass.
-    """
-    cause = error.reason if isinstance(error, URLError) and isinstance(error.reason, Exception) else error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        raise SourceError(
-            f"source {shown!r}: the server's certificate is not trusted: {cause.verify_message}",
-            "name the certificates of your network in SSL_CERT_FILE or REQUESTS_CA_BUNDLE; there is no way around",
-        ) from error
-    if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
-        raise SourceError(
-            f"source {shown!r}: its host is not known: {cause.strerror}", "check its name, and HTTPS_PROXY"
-        ) from error
-    if isinstance(cause, socket.timeout):
-        return f"nothing came for {patience.timeout_seconds:g} s"
-    if isinstance(cause, http.client.IncompleteRead):
-        return "the connection broke off before the end"
-    return f"{type(cause).__name__}: {cause}"
-
-
-def _retry_after(error: HTTPError) -> float:
-    """The seconds that the server asks for: a number, or a date."""
-    text = error.headers.get("Retry-After", "") if error.headers else ""
-    if text.isdigit():
-        return float(text)
-    try:
-        return parsedate_to_datetime(text).timestamp() - time.time()
-    except (TypeError, ValueError, IndexError):
-        return 0.0
-
-
-_AGAIN = "run the command again"

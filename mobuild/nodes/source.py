@@ -131,10 +131,12 @@ class Source:
         expected_bytes = self.size_bytes or found.size_bytes
         if (self.sha256, expected_bytes) == (found.sha256, found.size_bytes):
             return
+        kept = fetch.kept(self.uri, self.version)
         raise SourceError(
             f"source {self.shown!r}: expected SHA-256 {self.sha256}{_size(self.size_bytes)}, "
             f"found {found.sha256}{_size(found.size_bytes)}",
-            "not the pinned file; if the new one is wanted, write its sha256 in the recipe, or run `mobuild lock`",
+            "not the pinned file; if the new one is wanted, write its sha256 in the recipe, or run `mobuild lock`"
+            + (f"\nit came from huggingface_hub's cache: if '{kept}' is damaged, remove it" if kept else ""),
         )
 
 

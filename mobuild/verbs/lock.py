@@ -18,7 +18,7 @@ def lock(jobs: Sequence[Job]) -> int:
     A source that cannot be read keeps its pin and leaves the others alone; the status is then that of its error.
 
     Raises:
-        SourceError: a lock file cannot be read or written, or no network may be asked.
+        SourceError: a lock file cannot be read, or no network may be asked.
     """
     status = 0
     for path, (recipe, uris) in _to_pin(jobs).items():
@@ -46,7 +46,7 @@ def _to_pin(jobs: Sequence[Job]) -> dict[Path, tuple[str, list[str]]]:
     found: dict[Path, tuple[str, list[str]]] = {}
     for job in jobs:
         _, uris = found.setdefault(job.lock, (job.recipe, []))
-        uris += [uri for uri in _remote(job) if uri not in uris]
+        uris += [uri for uri in dict.fromkeys(_remote(job)) if uri not in uris]
     return found
 
 

@@ -168,7 +168,8 @@ def serve_hub(
         commit = repository.revisions.get(revision, revision) if repository else ""
         if not lists or not repository or commit not in repository.files:
             return handler.send(b"{}", 404)
-        document: dict[str, Any] = {"siblings": [{"rfilename": each} for each in repository.files[commit]]}
+        files = repository.files[commit].items()
+        document: dict[str, Any] = {"siblings": [{"rfilename": each, **_blob(each, body)} for each, body in files]}
         if tells_commit:
             document["sha"] = commit
         return handler.send(json.dumps(document).encode())
@@ -185,6 +186,13 @@ def serve_hub(
         return handler.send(b"", 302, Location=place, **headers)
 
     server.otherwise = answer
+
+
+def _blob(name: str, content: bytes) -> dict[str, Any]:
+    """What a hub tells of a file: of one that Git LFS keeps, the SHA-256 as well."""
+    if not name.endswith(".onnx"):
+        return {"size": len(content)}
+    return {"size": len(content), "lfs": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}}
 
 
 def certified(folder: Path) -> tuple[Path, ssl.SSLContext]:

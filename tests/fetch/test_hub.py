@@ -94,6 +94,16 @@ def test_a_repository_and_its_folders_are_listed_and_read(
     assert found == fetch.take(uri, None)
 
 
+def test_a_large_file_is_pinned_by_what_the_hub_tells_and_not_read(hub: Web, tmp_path: Path) -> None:
+    told = fetch.take("hf:org/net/onnx/model.onnx", None)
+    asked = [each.path for each in hub.asked]
+    read = fetch.take("hf:org/net/onnx/model.onnx", tmp_path / "out")
+
+    assert told == read
+    assert not any("/resolve/" in path for path in asked)
+    assert fetch.listed("hf:org/net/onnx/")[1]["model.onnx"].size_bytes == len(b"model")
+
+
 @pytest.mark.parametrize("lists", [True, False])
 def test_a_mirror_that_tells_no_commit_serves_the_same_file(hub: Web, tmp_path: Path, lists: bool) -> None:
     straight = fetch.take("hf:org/net/onnx/model.onnx", None)
@@ -164,11 +174,12 @@ def test_offline_the_cache_of_the_hub_answers_and_nothing_is_asked(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
     found = fetch.take("hf:org/net/config.json", tmp_path / "out")
-    whole = fetch.take("hf:org/net", None)
+    with pytest.raises(SourceError, match="which files a folder has is not known to the hub's cache"):
+        fetch.take("hf:org/net", None)
     with pytest.raises(SourceError) as caught:
         fetch.take("hf:org/net/onnx/model.onnx", None)
 
-    assert (found.version, whole.version, (tmp_path / "out").read_bytes()) == (OLD, OLD, b"{}")
+    assert (found.version, (tmp_path / "out").read_bytes()) == (OLD, b"{}")
     assert str(caught.value) == (
         "source 'hf:org/net/onnx/model.onnx': HF_HUB_OFFLINE is set, and the hub's cache does not have it\n"
         "  unset HF_HUB_OFFLINE, once"
