@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from mobuild import hooks
 from mobuild.backend import Profile
 from mobuild.backends import parser_errors
 from mobuild.backends.builder_log import Said, logger, progress
@@ -98,6 +99,12 @@ class Builder:
         flag = getattr(self.trt.BuilderFlag, name)
         (self.config.set_flag if wanted else self.config.clear_flag)(flag)
         self.expect(f"flag {name}", wanted, self.config.get_flag(flag))
+
+    def apply(self, hook: str) -> None:
+        """Let the user's hook, if there is one, change the network and the configuration, after all else."""
+        if hook:
+            hooks.call(hook, "hook(builder, network, config)", self._builder, self._network, self.config)
+            self.refuse_errors()
 
     def build(self) -> bytes:
         plan = self._builder.build_serialized_network(self._network, self.config)

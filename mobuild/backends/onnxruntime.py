@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
+from mobuild import hooks
 from mobuild.backend import Profile
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 from mobuild.libraries import OPERATORS, given
-from mobuild.node import Built, unkeyed
+from mobuild.node import Built, unkeyed, user_code
 from mobuild.onnxmodel.files import DATA_NAME, MODEL_NAME, data_files
 from mobuild.runtime import onnxruntime as ort_runtime
 from mobuild.runtime.errors import RuntimeMissing
@@ -27,13 +28,14 @@ _EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_byte
 @dataclass(frozen=True)
 class OnnxRuntime:
     """`provider_options` are those of the provider (`device_id`, `arena_extend_strategy`), `raw` session configuration
-    entries; both are used while building and running. `libraries` of custom operators are those that the node is
-    given."""
+    entries; both are used while building and running. `hook(options)` may change the
+    SessionOptions last. `libraries` of custom operators are those that the node is given."""
 
     provider: str = ort_runtime.CPU
     level: str = "extended"
     provider_options: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
+    hook: str = user_code("")
     libraries: Sequence[str] = unkeyed(())
 
     name: ClassVar[str] = "onnxruntime"
@@ -100,7 +102,8 @@ class OnnxRuntime:
 
     def run_options(self, profile: int) -> dict[str, Any]:
         options = {"provider_options": _texts(self.provider_options)} if self.provider_options else {}
-        return {"provider": self.provider, "entries": _texts(self.raw), **options}
+        hook = {"configure": self._configure} if self.hook else {}
+        return {"provider": self.provider, "entries": _texts(self.raw), **options, **hook}
 
     def command(self, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
         """Lines of Python, for a shell, that write the same optimized model without mobuild."""
@@ -108,6 +111,7 @@ class OnnxRuntime:
         entries = [f"options.add_session_config_entry({key!r}, {value!r})" for key, value in _texts(self.raw).items()]
         lines = [
             f"# onnxruntime {version}",
+            *([f"# not said below: hook {self.hook}"] if self.hook else []),
             "python - <<'EOF'",
             "import onnxruntime",
             "options = onnxruntime.SessionOptions()",
@@ -130,7 +134,13 @@ class OnnxRuntime:
         ort_runtime.register(ort, options, map(Path, self.libraries))
         for key, value in entries.items():
             options.add_session_config_entry(key, value)
+        self._configure(options)
         return options
+
+    def _configure(self, options: Any) -> None:
+        """Let the hook, if there is one, change the options of a session."""
+        if self.hook:
+            hooks.call(self.hook, "hook(options: onnxruntime.SessionOptions)", options)
 
 
 def _texts(mapping: Mapping[str, Any]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from mobuild.backends import tensorrt_versions as versions
 from mobuild.backends.network_builder import Builder, lacking_types
 from mobuild.backends.target_card import TargetCard, product_name
 from mobuild.errors import ConfigError, Refused, ToolchainError, did_you_mean
-from mobuild.node import Built, unkeyed
+from mobuild.node import Built, unkeyed, user_code
 from mobuild.runtime import cuda
 from mobuild.runtime import tensorrt as trt_runtime
 from mobuild.runtime.errors import RuntimeMissing
@@ -38,7 +38,8 @@ class TensorRT:
     """`version` is the TensorRT to build with (empty: the installed one); `typing` is `strong`, where the graph's
     types are the engine's, or `weak` (TensorRT 10). `plugins`, a pinned `timing_cache` and a `calibration_cache` are
     files of the project, which count by their content. `raw` sets flags, memory pools and attributes of the builder's
-    configuration, unchecked. Facts of the card that the compatibility level makes irrelevant leave the key."""
+    configuration, unchecked; `hook(builder, network, config)` may change both last. Facts of
+    the card that the compatibility level makes irrelevant leave the key."""
 
     compute_capability: str
     product: str = ""
@@ -55,6 +56,7 @@ class TensorRT:
     timing_cache: str = unkeyed(timing_cache.SHARED)
     calibration_cache: str = unkeyed("")
     raw: Mapping[str, Any] = field(default_factory=dict)
+    hook: str = user_code("")
 
     name: ClassVar[str] = "tensorrt"
     revision: ClassVar[int] = 2
@@ -126,6 +128,7 @@ class TensorRT:
         builder.parse(model)
         builder.add_profiles(profiles)
         kept = self._weaken(builder, model, precision)
+        builder.apply(self.hook)
         slot = timing_cache.slot(trt, card)
         before = timing_cache.attach(builder, self.timing_cache, slot)
         out.write_bytes(builder.build())

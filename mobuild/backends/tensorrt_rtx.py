@@ -18,7 +18,7 @@ from mobuild.backends.trtexec import polygraphy_shapes
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.libraries import PLUGINS, given
-from mobuild.node import Built, unkeyed
+from mobuild.node import Built, unkeyed, user_code
 from mobuild.runtime import cuda
 from mobuild.runtime import tensorrt_rtx as rtx_runtime
 from mobuild.units import parse_size, size_text
@@ -28,11 +28,13 @@ from mobuild.units import parse_size, size_text
 class TensorRTRTX:
     """`compute_capabilities` is one (`"8.9"`) or several for one plan, whose order counts. `raw` sets flags,
     memory pools and attributes of the builder's configuration, unchecked. `plugins` are libraries: files of the
-    project, and those that the node is given; they count by content."""
+    project, and those that the node is given; they count by content. `hook(builder, network, config)` may change
+    both last."""
 
     compute_capabilities: str | Sequence[str]
     workspace: str | int = "4GiB"
     raw: Mapping[str, Any] = field(default_factory=dict)
+    hook: str = user_code("")
     plugins: Sequence[str] = unkeyed(())
 
     name: ClassVar[str] = "tensorrt_rtx"
@@ -79,6 +81,7 @@ class TensorRTRTX:
         builder.set_raw(self.raw)
         builder.parse(model)
         builder.add_profiles(profiles)
+        builder.apply(self.hook)
         out.write_bytes(builder.build())
         return builder.built(target=", ".join(wanted))
 
@@ -103,7 +106,8 @@ class TensorRTRTX:
         words += ["--profiling-verbosity", "layer_names_only"]  # Polygraphy's own default gives other bytes
         words += ["--compute-capabilities", *capabilities(self.compute_capabilities)]
         words += ["--plugins", *self.plugins] if self.plugins else []
-        lines = [f"# TensorRT-RTX {version}", *(f"# not said below: raw.{name}={self.raw[name]}" for name in self.raw)]
+        unsaid = [*(f"raw.{name}={self.raw[name]}" for name in self.raw), *([f"hook {self.hook}"] if self.hook else [])]
+        lines = [f"# TensorRT-RTX {version}", *(f"# not said below: {each}" for each in unsaid)]
         return "\n".join([*lines, f"POLYGRAPHY_USE_TENSORRT_RTX=1 {shlex.join(words)}"])
 
 

@@ -21,7 +21,7 @@ _CORNERS = ("min", "opt", "max")
 
 def command(backend: Any, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
     """Shell lines for TensorRT `version`; what they cannot say stands in comments."""
-    left_out: list[str] = []
+    left_out: list[str] = [f"hook {backend.hook}"] if backend.hook else []
     words = ["trtexec", f"--onnx={model}", f"--saveEngine={out}", "--skipInference"]
     words += [word for word in _options(backend, profiles, precision, left_out) if _is_current(word, version, left_out)]
     lines = [f"# TensorRT {version}", *(f"# not said below: {text}" for text in left_out), shlex.join(words)]

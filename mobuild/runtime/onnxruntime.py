@@ -10,7 +10,7 @@ import ctypes
 import os
 import re
 from pathlib import Path
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from .errors import EngineError, RuntimeMissing
 from .runner import Tensor, check_feeds, engine_file, libraries
@@ -114,11 +114,13 @@ def open_engine(
     entries: Mapping[str, str] = {},
     provider_options: Mapping[str, str] = {},
     operators: Iterable[Path] = (),
+    configure: Callable[[Any], None] | None = None,
 ) -> OnnxEngine:
     """Open an ONNX file, or the only ONNX file in a folder.
 
     `level` is what ONNX Runtime still optimizes while loading; `threads` 0 leaves the number to it; `operators` are
-    libraries of custom operators beside those that the engine takes along.
+    libraries of custom operators beside those that the engine takes along; `configure` may change the
+    SessionOptions last.
     """
     ort = module()
     options = ort.SessionOptions()
@@ -127,6 +129,8 @@ def open_engine(
     for key, value in entries.items():
         options.add_session_config_entry(str(key), str(value))
     register(ort, options, (*libraries(path), *operators))
+    if configure:
+        configure(options)
     return OnnxEngine(open_session(engine_file(path, ".onnx"), provider, options, provider_options))
 
 

@@ -46,6 +46,16 @@ def test_plugins_are_loaded_from_where_they_lie(machine: Machine, tmp_path: Path
     assert done["plan"]["plugins"] == ["my plugins"]
 
 
+def test_a_hook_has_the_last_word_on_the_configuration(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "quick.py").write_text(
+        "def quick(builder, network, config):\n    config.builder_optimization_level = 0\n"
+    )
+
+    done = machine.build(l4(hook=f"{tmp_path}/quick.py:quick"))
+
+    assert done["plan"]["level"] == 0
+
+
 def test_a_plugin_library_that_does_not_load_is_named(machine: Machine) -> None:
     done = machine.build(l4(plugins=("lib/none.so",)), inputs={"plugin_0": Path("lib/none.so")})
 

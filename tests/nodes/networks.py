@@ -143,3 +143,33 @@ def raises() -> nn.Module:
 
 def no_module() -> dict[str, int]:
     return {"layer": 1}
+
+
+def clamped(model: nn.Module, inputs: tuple[torch.Tensor, ...], options: dict[str, object]) -> nn.Module:
+    """A hook: the same network with another operator for its activation."""
+
+    class Clamped(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return model.layer(x).clamp(min=0)
+
+    return Clamped()
+
+
+def translated(model: nn.Module, inputs: tuple[torch.Tensor, ...], options: dict[str, object]) -> None:
+    """A hook that gives the exporter what no recipe can hold: functions of its own."""
+    from onnxscript import opset20
+
+    def relu(x):  # type: ignore[no-untyped-def]
+        return opset20.Max(x, opset20.CastLike(opset20.Constant(value_float=0.0), x))
+
+    options["custom_translation_table"] = {torch.ops.aten.relu.default: relu}
+
+
+def doubled(model: nn.Module, inputs: tuple[torch.Tensor, ...], options: dict[str, object]) -> None:
+    """A hook that changes what the network computes."""
+    with torch.no_grad():
+        model.layer.weight.mul_(2)
+
+
+def counted(model: nn.Module, inputs: tuple[torch.Tensor, ...], options: dict[str, object]) -> int:
+    return len(inputs)

@@ -391,3 +391,32 @@ def test_wrong_field_is_refused_before_anything_runs(fields: dict[str, Any], mes
         Export(model="networks.py:Linear", **fields)
 
     assert caught.value.message == message
+
+
+def test_a_hook_changes_the_network_that_is_exported(tmp_path: Path) -> None:
+    built = export(tmp_path / "m.onnx", "Linear", {"x": ["batch", 4]}, hook="networks.py:clamped")
+
+    assert "Relu" not in built.onnx["operators"]
+    assert built.measurements["parity_max_abs"] < 1e-5
+
+
+def test_a_hook_changes_the_arguments_of_the_exporter(tmp_path: Path) -> None:
+    built = export(tmp_path / "m.onnx", "Linear", {"x": ["batch", 4]}, hook="networks.py:translated")
+
+    assert built.onnx["operators"]["Max"] == 1
+    assert "Relu" not in built.onnx["operators"]
+
+
+@BOTH
+def test_a_hook_that_changes_the_numbers_is_refused(tmp_path: Path, exporter: str) -> None:
+    with pytest.raises(MobuildError, match="the file differs from torch"):
+        export(tmp_path / "m.onnx", "Linear", {"x": ["batch", 4]}, hook="networks.py:doubled", exporter=exporter)
+
+
+def test_a_hook_that_returns_no_network_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MobuildError) as caught:
+        export(tmp_path / "m.onnx", "Linear", {"x": ["batch", 4]}, hook="networks.py:counted")
+
+    assert caught.value.message == (
+        "hook 'networks.py:counted': expected a torch.nn.Module or ExportedProgram or nothing, found int"
+    )

@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mobuild import libraries, onnxmodel
+from mobuild import hooks, libraries, onnxmodel
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
 from mobuild.node import Built, ordered, user_code
 from mobuild.nodes.export import checks, exporters, loading, naming, proof, shapes
 from mobuild.onnxmodel.files import model_file, save_beside
 from mobuild.onnxmodel.summary import write_ranges
+
+_FORM = (
+    "hook(model, inputs: tuple of example tensors, options: arguments of torch.onnx.export) → the network, or nothing"
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,8 @@ class Export:
     names, in order; by default `output`, or `output_0`, `output_1`, …; given as a map, name → shape is
     checked as well. `sizes` (axis → size) chooses example sizes when the derived ones do not suit.
     `droppable` inputs may be missing from the file when the network does not use them. `raw` goes to
-    `torch.onnx.export` unchecked.
+    `torch.onnx.export` unchecked. `hook(model, inputs, options)` may change the network and these arguments just
+    before; the file is proven against the network as it was loaded.
     """
 
     kind: ClassVar[str] = "export"
@@ -44,6 +49,7 @@ class Export:
     sizes: Mapping[str, int] = field(default_factory=dict)
     droppable: Sequence[str] = ()
     raw: Mapping[str, Any] = field(default_factory=dict)
+    hook: str = user_code("")
     absolute_tolerance: float = 1e-4
     relative_tolerance: float = 1e-3
 
@@ -76,7 +82,7 @@ class Export:
         found = proof.cases(module, asked, self.sizes, *tolerances)
         outputs = self._outputs(found)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as scratch:
-            self._export(module, asked, found, outputs, Path(scratch) / onnxmodel.MODEL_NAME, out)
+            self._export(module, asked, found, outputs, Path(scratch) / onnxmodel.MODEL_NAME, out, inputs)
         measured = proof.prove(out, found, *tolerances, libraries.given(inputs).values())
         return Built(
             measurements={**measured, "proven_sizes": [dict(case.sizes) for case in found]},
@@ -107,6 +113,7 @@ class Export:
         outputs: Mapping[str, Sequence[int | str]],
         file: Path,
         out: Path,
+        inputs: Mapping[str, Path],
     ) -> None:
         import torch
 
@@ -115,7 +122,7 @@ class Export:
         else:
             options = exporters.torchscript_options(asked, outputs, self.opset, self.raw)
         arguments = [torch.from_numpy(array.copy()) for array in found[0].feeds.values()]
-        exporters.export(self.exporter, module, arguments, file, options)
+        exporters.export(self.exporter, self._hooked(module, arguments, options, inputs), arguments, file, options)
         model = onnxmodel.load(file, external_data=False)
         naming.replace_stand_ins(model)
         checks.assert_as_asked(model, asked, list(outputs), self.droppable, self.opset, self.exporter)
@@ -123,3 +130,19 @@ class Export:
         write_ranges(model, {each.name: each.limits for each in asked if each.limits})
         save_beside(model, file, out)
         checks.assert_valid(model_file(out))
+
+    def _hooked(
+        self, module: Any, arguments: Sequence[Any], options: dict[str, Any], inputs: Mapping[str, Path]
+    ) -> Any:
+        """What to export: the network, or what the hook makes of it."""
+        import torch
+
+        if not self.hook:
+            return module
+        others = {role: path for role, path in inputs.items() if role != "weights"}
+        made = hooks.call(self.hook, _FORM, module, tuple(arguments), options, inputs=others)
+        if made is None:
+            return module.eval()
+        if not isinstance(made, (torch.nn.Module, torch.export.ExportedProgram)):
+            raise hooks.unexpected(self.hook, "a torch.nn.Module or ExportedProgram", made, _FORM)
+        return made.eval() if isinstance(made, torch.nn.Module) else made

@@ -50,12 +50,8 @@ def again(path: Path, before: Look) -> Look:
 
 def worse(after: Look, before: Look, absolute: float, relative: float) -> str:
     """Why `after` is no improvement on `before`; empty when it is at least as good."""
-    lost = lost_axis(before, after)
-    if lost:
-        return f"axis {lost[1]!r} of input {lost[0]!r} became {lost[2]}"
-    for what in ("inputs", "outputs"):
-        if _signature(before, what) != _signature(after, what):
-            return f"the {what} changed from {_signature(before, what)} to {_signature(after, what)}"
+    if changed := changed_outside(after, before):
+        return changed
     for what, unit in (("nodes", "nodes"), ("quantize_nodes", "Q/DQ nodes")):
         old, new = before.summary[what], after.summary[what]
         if new > old or (what == "quantize_nodes" and new != old):
@@ -67,6 +63,17 @@ def worse(after: Look, before: Look, absolute: float, relative: float) -> str:
     except NodeFailed as error:
         return error.message
     return "" if before.runs or _only_shapes(after, before) else "the result cannot be compared"
+
+
+def changed_outside(after: Look, before: Look) -> str:
+    """What of the model's inputs, outputs and axes became another; empty when a caller sees no change."""
+    lost = lost_axis(before, after)
+    if lost:
+        return f"axis {lost[1]!r} of input {lost[0]!r} became {lost[2]}"
+    for what in ("inputs", "outputs"):
+        if _signature(before, what) != _signature(after, what):
+            return f"the {what} changed from {_signature(before, what)} to {_signature(after, what)}"
+    return ""
 
 
 def differences(after: Look, before: Look, absolute: float, relative: float) -> dict[str, float]:
