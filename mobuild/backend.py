@@ -6,6 +6,7 @@ Keeps Python 3.8 syntax and imports nothing heavy at module level.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Mapping, Protocol, Sequence, Tuple
 
@@ -58,6 +59,15 @@ class Backend(Protocol):
 
     def run_options(self, profile: int) -> Mapping[str, Any]:
         """Options of `runtime.runner.open_engine` to open the engine for its profile number `profile`."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What it takes to open an engine that another node builds: its backend, the sizes it takes, its precision."""
+
+    backend: Backend
+    shapes: Any = None
+    precision: str = "fp32"
 
 
 class ReadsFiles(Protocol):

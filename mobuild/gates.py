@@ -39,9 +39,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Rule:
-    """How one constraint is judged: the kind that measures it, the numbers, and which side is allowed."""
+    """How one constraint is judged: the kinds that measure it, the numbers, and which side is allowed."""
 
-    kind: str
+    kinds: tuple[str, ...]
     numbers: Callable[[Mapping[str, Any]], Iterator[Measured]]
     is_floor: bool = False
 
@@ -90,15 +90,16 @@ def _nothing(measurements: Mapping[str, Any]) -> Iterator[Measured]:
 
 
 _NOT_YET = "this version of mobuild measures it nowhere"
+_VALIDATE, _ENGINE = ("validate", "validate_together"), ("build_engine",)
 _UNMEASURED = ("latency_p50_ms", "latency_p99_ms", "memory_mib", "image_mb", "against")
 RULES: Mapping[str, Rule] = {
-    **{key: Rule("validate", _nothing) for key in _UNMEASURED},
-    "accuracy_drop": Rule("validate", _metric("drop")),
-    "accuracy_drop_relative": Rule("validate", _metric("drop_relative")),
-    "cosine_min": Rule("validate", _tensor("cosine_mean"), is_floor=True),
-    "max_abs": Rule("validate", _tensor("max_abs")),
-    "parity": Rule("build_engine", _engine_parity),
-    "engine_mb": Rule("build_engine", _engine_mb),
+    **{key: Rule(_VALIDATE, _nothing) for key in _UNMEASURED},
+    "accuracy_drop": Rule(_VALIDATE, _metric("drop")),
+    "accuracy_drop_relative": Rule(_VALIDATE, _metric("drop_relative")),
+    "cosine_min": Rule(_VALIDATE, _tensor("cosine_mean"), is_floor=True),
+    "max_abs": Rule(_VALIDATE, _tensor("max_abs")),
+    "parity": Rule(_ENGINE, _engine_parity),
+    "engine_mb": Rule(_ENGINE, _engine_mb),
 }
 _OPTIONS = ("allow_unmeasured",)
 
@@ -125,7 +126,7 @@ def check(constraints: Constraints, where: str) -> None:
 
 def own_limits(kind: str, constraints: Constraints) -> dict[str, Any]:
     """The constraints about a node of `kind`; what follows it differs where these do."""
-    own = (key for key, rule in RULES.items() if rule.kind == kind)
+    own = (key for key, rule in RULES.items() if kind in rule.kinds)
     return {key: constraints[key] for key in own if constraints.get(key) is not None}
 
 

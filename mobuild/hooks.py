@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import traceback
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 from mobuild import usercode
 from mobuild.errors import MobuildError, NodeFailed
@@ -24,15 +24,25 @@ def call(reference: str, form: str, *arguments: Any, inputs: Mapping[str, Path] 
     Raises:
         NodeFailed: it raises; names the hook and the user's line.
     """
-    function = usercode.bound(usercode.resolve(reference), inputs, positional=len(arguments))
-    try:
-        return function(*arguments)
-    except (MobuildError, ImportError):  # a missing package is explained by the worker, which knows the interpreter
-        raise
-    except Exception as error:
-        raise NodeFailed(
-            f"hook {reference!r} raises{_place(error)}: {type(error).__name__}: {error}", f"it is called as {form}"
-        ) from error
+    return callback("hook", reference, form, len(arguments), inputs)(*arguments)
+
+
+def callback(word: str, reference: str, form: str, positional: int, inputs: Mapping[str, Path]) -> Callable[..., Any]:
+    """The function, with its first `positional` parameters left to the caller; `word` is what messages call it."""
+    function = usercode.bound(usercode.resolve(reference), inputs, positional=positional)
+
+    def called(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except (MobuildError, ImportError):  # a missing package is explained by the worker, which knows the interpreter
+            raise
+        except Exception as error:
+            raise NodeFailed(
+                f"{word} {reference!r} raises{_place(error)}: {type(error).__name__}: {error}",
+                f"it is called as {form}",
+            ) from error
+
+    return called
 
 
 def unexpected(reference: str, wanted: str, found: Any, form: str) -> NodeFailed:

@@ -155,14 +155,14 @@ def is_ordered(spec: dataclasses.Field[Any]) -> bool:
 
 
 def code_references(node: Any) -> tuple[str, ...]:
-    """The user's code that `node` names, in the order of its fields; nested dataclasses included."""
+    """The user's code that `node` names, in the order of its fields; dataclasses inside it and in mappings included."""
     found = []
     for spec in dataclasses.fields(node):
         value = getattr(node, spec.name)
         if is_code(spec) and value:
             found.append(str(value))
-        elif dataclasses.is_dataclass(value):
-            found += code_references(value)
+        for held in value.values() if isinstance(value, Mapping) else (value,):
+            found += code_references(held) if dataclasses.is_dataclass(held) else ()
     return tuple(found)
 
 

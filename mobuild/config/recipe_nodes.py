@@ -18,6 +18,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from mobuild import pins
+from mobuild.config import given
 from mobuild.config.backend import REST, chosen_backend
 from mobuild.config.build_node import construct, texts
 from mobuild.config.overrides import ONNX_RECIPE
@@ -169,7 +170,7 @@ class RecipeNodes:
         if any(mark in said + toolchain for mark in _REFERRING):
             return None
         defaults = conf_defaults(self.project, "node", str(entry.get("kind")))
-        if any(mark in str(defaults) for mark in _REFERRING):
+        if any(mark in str(defaults) for mark in (*_REFERRING, given.ENGINES)):
             return None
         if any(self._scopes[chain].get(key) for key in PREFIXES):
             return None
@@ -184,6 +185,9 @@ class RecipeNodes:
             scope[NODE] = merged
         fields = plain(scope, NODE, where)
         placing = {key: fields.pop(key) for key in _PLACING if key in fields}
+        if given.ENGINES in (placing.get("given") or ()):
+            asked = {role: need for role, need in _asked(placing, where).items() if need}
+            fields[given.ENGINES], placing[given.ENGINES] = given.engines(asked, chain, self.kinds, self.spec)
         if isinstance(fields.get("backend"), dict):
             fields["backend"].pop(REST, None)
         node = construct(fields, where)
@@ -223,8 +227,8 @@ class RecipeNodes:
         Files that a node's own parameters name become source nodes, called after the node and the role.
         """
         where = f"recipe {self.recipe!r}, node {name!r}"
-        roles = {**_given(placing.get("given") or (), scope), **_roles(placing, "needs", where)}
-        roles.update(_roles(placing, "in", where))
+        wanted = placing.get("given") or ()
+        roles = {**given.libraries(wanted, scope), **placing.get(given.ENGINES, {}), **_asked(placing, where)}
         for role, uri in getattr(node, "sources", {}).items():
             roles[role] = f"{name}.{role}"
             self._said_by[roles[role]] = f"{role}: of node {name!r}"
@@ -250,7 +254,7 @@ class RecipeNodes:
                 f"{where}: there is no kind {kind!r}.{did_you_mean(str(kind), known)}", f"Kinds: {', '.join(known)}"
             )
         if isinstance(entry.get("needs"), ListConfig):
-            _roles({"needs": list(entry.needs)}, "needs", where)
+            given.roles({"needs": list(entry.needs)}, "needs", where)
         try:
             merged = OmegaConf.merge(defaults, entry)
         except OmegaConfBaseException as error:
@@ -300,21 +304,9 @@ def _check_name(name: str, where: str) -> None:
         raise ConfigError(f"{where}: the name {why}", "begin with a letter; no '.', '/' or '\\'")
 
 
-def _roles(placing: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
-    roles = placing.get(key) or {}
-    if not isinstance(roles, Mapping) or not all(isinstance(need, (str, int, type(None))) for need in roles.values()):
-        raise ConfigError(f"{where}: {key}: expected role: node, found {roles!r}", f"{key}: {{model: onnx}}")
-    return roles
-
-
-def _given(wanted: Sequence[str], scope: DictConfig) -> dict[str, str]:
-    """Role → node, of the native libraries that the recipe gives to kinds which want them."""
-    found: dict[str, str] = {}
-    for key in wanted:
-        named = OmegaConf.to_container(scope[key]) if isinstance(scope[key], DictConfig) else scope[key]
-        roles = _roles({key: named}, key, f"recipe, {key}")
-        found.update({f"{PREFIXES[key]}{name}": str(need) for name, need in roles.items() if need})
-    return found
+def _asked(placing: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Role → node, of both words for it."""
+    return {**given.roles(placing, "needs", where), **given.roles(placing, "in", where)}
 
 
 def _env(configured: Any, node: Any, where: str, secrets: Sequence[str]) -> dict[str, str | None]:
