@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +11,11 @@ from mobuild import onnxmodel
 from mobuild.adopt import line as lines
 from mobuild.adopt import onnxsim, polygraphy, precision, quantization, recipe, scales, shapes, trtexec
 from mobuild.adopt.line import Line
+from mobuild.adopt.place import Place, checked_name, named_after
 from mobuild.adopt.precision import Precision
 from mobuild.adopt.scales import Scales
 from mobuild.adopt.wishes import Flag, Wishes
-from mobuild.errors import ConfigError, SourceError
+from mobuild.errors import ConfigError, SourceError, ToolchainError
 from mobuild.facts.releases import release
 
 
@@ -37,25 +37,6 @@ class Adopted:
         return next(iter(self.files))
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a line is typed, and the project that it becomes a recipe of."""
-
-    here: Path
-    root: Path
-
-    def file(self, path: str) -> Path:
-        return self.here / Path(path).expanduser()
-
-    def uri(self, path: str) -> str:
-        """A path as a recipe says it: from the project's root, or as it is when it leads out of it."""
-        found = self.file(path).absolute()
-        whole = Path(*found.parts[:1], *(part for part in found.parts[1:] if part != "."))
-        if ".." in whole.parts:
-            whole = whole.parent.resolve() / whole.name
-        return whole.relative_to(self.root).as_posix() if whole.is_relative_to(self.root) else str(whole)
-
-
 def adopt(
     words: Sequence[str], place: Place, version: str = "", name: str = "", taken: Collection[str] = ()
 ) -> Adopted:
@@ -69,10 +50,10 @@ def adopt(
     line = lines.read(words)
     wishes = _read(line, version or release("tensorrt").version)
     model = place.file(wishes.model)
-    name = _name(name or _named_after(wishes.model), place.root, taken)
+    name = checked_name(name or named_after(wishes.model), place.root, taken)
     if not model.is_file():
         raise SourceError(f"adopt: {wishes.model}: there is no such file in {place.here}", "paths start at this folder")
-    summary = onnxmodel.summary(model)
+    summary = _summary(model)
     _place_shapes(wishes, summary)
     sizes, warnings = shapes.by_axis(wishes.profiles, wishes.shapes, summary)
     table = _scales(wishes, place, model)
@@ -110,20 +91,13 @@ def _read(line: Line, version: str) -> Wishes:
     return quantization.read(line.tool, line.arguments, version)
 
 
-def _named_after(model: str) -> str:
-    """A recipe's name from a file's: small letters, digits and `_`."""
-    stem = re.sub(r"[^a-z0-9_]+", "_", Path(model).stem.lower()).strip("_")
-    return stem if re.match(r"[a-z]", stem) else f"model_{stem}".strip("_")
-
-
-def _name(name: str, root: Path, taken: Collection[str]) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ConfigError(f"adopt: {name!r} is no name for a recipe", "use small letters, digits and _")
-    path = root / "recipes" / f"{name}.yaml"
-    if name in taken or path.exists():
-        what = f"{path} is there already" if path.exists() else f"{name!r} is a recipe that mobuild ships"
-        raise ConfigError(f"adopt: {what}", f"name the recipe: mobuild adopt {name}_2 -- …, or remove it first")
-    return name
+def _summary(model: Path) -> Mapping[str, Any]:
+    try:
+        return onnxmodel.summary(model)
+    except ModuleNotFoundError as error:
+        raise ToolchainError(
+            f"adopt: the model is read with {error.name!r}, which is not installed", "pip install 'mobuild[onnx]'"
+        ) from error
 
 
 def _place_shapes(wishes: Wishes, summary: Mapping[str, Any]) -> None:
@@ -206,11 +180,13 @@ def _place_timing_cache(wishes: Wishes, options: dict[str, Any], place: Place) -
     path = wishes.files.get("timing_cache")
     if path is None:
         return
+    said = next(each for each in wishes.flags if each.value == path and "iming" in each.flag)
     if place.file(path).is_file():
         options["timing_cache"] = place.uri(path)
-        wishes.notes.append(f"{path}: is read only now, and counts by its content; timing_cache: shared writes, too")
+        note = "read only, and counts by its content; timing_cache: shared writes, too"
+        _replace(wishes, said, "mapped", f"backend.tensorrt.timing_cache: {options['timing_cache']}", note)
     else:
-        wishes.notes.append(f"{path}: is not there yet; mobuild keeps a timing cache for each machine and card")
+        _replace(wishes, said, "ignored", note="is not there yet; mobuild keeps one for each machine and card")
 
 
 def _ranges(name: str, made: Precision, nodes: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,8 @@ _SHAPES = "--overwrite-input-shape, --input-shape"
 _MEASURING: dict[str, int | str] = {
     **dict.fromkeys(("--check-rtol", "--check-atol", "--input-fill"), ONE),
     **dict.fromkeys(("--input-data-path", "--providers"), SOME),
-    **dict.fromkeys(("--cuda", "-v", "--certify", "--no-certify", "--graph-diff"), SWITCH),
+    **dict.fromkeys(("--list-default-optimizers", "--list-other-optimizers", "--merge-ort-profile"), SWITCH),
+    **dict.fromkeys(("--cuda", "-v, --version", "--certify", "--no-certify", "--graph-diff"), SWITCH),
 }
 _IGNORED: dict[str, tuple[int | str, str]] = {
     "--enable-fuse-bn": (SWITCH, "it is the default"),
@@ -40,11 +41,22 @@ _QUANTIZE = "precision=fp16|bf16|int8 is the node 'quantized', with data to cali
 _LOST: dict[str, int | str] = {
     **dict.fromkeys(("--custom-lib", "--calibration-dataset", "--calibration-samples", "--calibration-method"), ONE),
     **dict.fromkeys(("--emit-mlir", "--emit-coreml", "--emit-tflite", "--profile", "--ort-profile"), "?"),
+    **dict.fromkeys(("--coreml-compute-units", "--coreml-format", "--coreml-io-dtype", "--fp8-format"), ONE),
+    **dict.fromkeys(("--coreml-minimum-deployment-target", "--mlir-target", "--onnx-mlir"), ONE),
+    **dict.fromkeys(("--tflite-backend", "--tflite-calibration-samples", "--tflite-edgetpu-compiler"), ONE),
+    **dict.fromkeys(("--tflite-io-dtype", "--tflite-layout"), ONE),
+    **dict.fromkeys(("--node-reduction-plot", "--tflite-edgetpu"), "?"),
+    **dict.fromkeys(("--tflite-edgetpu-check", "--tflite-flex", "--tflite-int8", "--tflite-optimize"), SWITCH),
+    **dict.fromkeys(("--initializers-as-non-constants", "--ternary-quantize", "--static-quantize-int16"), SWITCH),
+    **dict.fromkeys((f"--weight-only-quantize-{each}" for each in ("int4", "int16", "int8-block")), SWITCH),
+    **dict.fromkeys((f"--qoperator-quantize-{each}" for each in ("activation", "concat", "elementwise")), SWITCH),
+    **dict.fromkeys((f"--qoperator-quantize-{each}" for each in ("gemm", "pool", "softmax", "where")), SWITCH),
+    "--dynamic-quantize-matmul-integer-to-float": SWITCH,
     **dict.fromkeys(("--enable-onnxruntime-optimization", "--skip-schema-import"), SWITCH),
     **dict.fromkeys(("--dynamic-quantize", "--static-quantize", "--fp16-quantize", "--bf16-quantize"), SWITCH),
     **dict.fromkeys(("--fp8-quantize", "--weight-only-quantize", "--qoperator-quantize"), SWITCH),
 }
-_KNOWN: dict[str, int | str] = {
+KNOWN: dict[str, int | str] = {
     **dict.fromkeys(_RAW, SWITCH),
     **dict.fromkeys(_LISTS, SOME),
     "--skip-optimization": MANY,
@@ -63,7 +75,7 @@ def read(arguments: Sequence[str], version: str) -> Wishes:
     Raises:
         ConfigError: an option that it does not have, or no model.
     """
-    found, words = read_options("onnxsim", _KNOWN, arguments)
+    found, words = read_options("onnxsim", KNOWN, arguments)
     if len(words) < 2:
         raise ConfigError("adopt: onnxsim: expected two files, a model and where to write", "onnxsim det.onnx out.onnx")
     wishes = Wishes("onnxsim", version, target="sanitized")
@@ -100,7 +112,7 @@ def _read_option(wishes: Wishes, raw: dict[str, object], name: str, values: Valu
     elif name == _SHAPES.split(",")[0]:
         wishes.shapes = _shapes(name, values)
         wishes.say(name, text, "mapped", "shapes", "the axes keep their names, and an engine takes these sizes alone")
-    elif name in _MEASURING:
+    elif name in _MEASURING or name == "-v":
         wishes.say(name, text, "measuring")
     elif name in _IGNORED:
         wishes.say(name, text, "ignored", note=_IGNORED[name][1])

@@ -6,89 +6,25 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from mobuild.adopt import shapes
-from mobuild.adopt.options import MANY, ONE, SOME, SWITCH, Values
+from mobuild.adopt.options import Values
 from mobuild.adopt.options import read as read_options
+from mobuild.adopt.polygraphy_tables import (
+    CHOSEN,
+    CORNERS,
+    KNOWN,
+    LEVELS,
+    MEASURES,
+    NOTES,
+    POOLS,
+    RAW,
+    SHAPES,
+    SWITCHED,
+    TYPES,
+)
 from mobuild.adopt.sizes import size
 from mobuild.adopt.wishes import Wishes, choice, whole
 from mobuild.errors import ConfigError
 from mobuild.facts.builder_flags import CHOICES
-
-_RAW = {
-    "--sparse-weights": "SPARSE_WEIGHTS",
-    "--error-on-timing-cache-miss": "ERROR_ON_TIMING_CACHE_MISS",
-    "--disable-compilation-cache": "DISABLE_COMPILATION_CACHE",
-    "--refittable": "REFIT",
-    "--strip-plan": "STRIP_PLAN",
-    "--weight-streaming": "WEIGHT_STREAMING",
-    "--direct-io": "DIRECT_IO",
-    "--allow-gpu-fallback": "GPU_FALLBACK",
-    "--trt-safety-restricted": "SAFETY_SCOPE",
-}
-_OPTIONS = {"--version-compatible": "version_compatible", "--exclude-lean-runtime": "exclude_lean_runtime"}
-_CHOICES = {
-    "--profiling-verbosity": "profiling_verbosity",
-    "--tiling-optimization-level": "tiling_optimization_level",
-    "--runtime-platform": "runtime_platform",
-}
-_CORNERS = {f"--trt-{corner}-shapes": corner for corner in shapes.CORNERS}
-_TYPES = ("fp16", "bf16", "fp8", "int8")
-_LEVELS = ("none", "ampere_plus", "same_compute_capability")
-_POOLS = ("workspace", "dla_managed_sram", "dla_local_dram", "dla_global_dram", "tactic_dram", "tactic_shared_memory")
-_SHAPES = "--input-shapes"
-_MEASURING: dict[str, int | str] = {
-    **dict.fromkeys(("--gen, --gen-script", "--log-file", "--optimization-profile", "--seed"), ONE),
-    **dict.fromkeys(("--iterations, --iters", "--warm-up", "--data-loader-backend-module", "--load-runtime"), ONE),
-    **dict.fromkeys(("--data-loader-script", "--save-inputs, --save-input-data", "--save-onnx"), ONE),
-    **dict.fromkeys(("--save-outputs, --save-results", "--weight-streaming-budget", "--allocation-strategy"), ONE),
-    **dict.fromkeys(("--verbosity", "--log-format", "--val-range", "--rtol, --rel-tol", "--atol, --abs-tol"), SOME),
-    **dict.fromkeys(("--load-inputs, --load-input-data", "--load-outputs, --load-results", "--check-error-stat"), SOME),
-    **dict.fromkeys(("--compare", "--providers, --execution-providers"), SOME),
-    **dict.fromkeys(
-        ("-v, --verbose", "-q, --quiet", "--silent", "--trt", "--onnxrt", "--validate", "--fail-fast"), SWITCH
-    ),
-    **dict.fromkeys(("--use-subprocess", "--no-shape-check", "--infinities-compare-equal"), SWITCH),
-}
-_IGNORED: dict[str, tuple[int | str, str]] = {
-    "--model-type": (ONE, "told by the file's name"),
-    "--convert-to": (ONE, "told by the target"),
-    "--shape-inference, --do-shape-inference": (SWITCH, "kind sanitize does it"),
-    "--no-onnxruntime-shape-inference": (SWITCH, "kind sanitize uses onnx's own"),
-    "--save-timing-cache": (ONE, "mobuild keeps one cache for each machine: timing_cache: shared"),
-    "--calib-base-cls, --calibration-base-class": (ONE, "the cache names its algorithm"),
-    "--quantile": (ONE, "of a calibration; nodes.calibration has its own"),
-    "--regression-cutoff": (ONE, "of a calibration; nodes.calibration has its own"),
-}
-_LOST: dict[str, int | str] = {
-    **dict.fromkeys(
-        ("--external-data-dir, --load-external-data, --ext", "--opset", "--save-tactics, --save-tactic-replay"), ONE
-    ),
-    **dict.fromkeys(("--load-tactics, --load-tactic-replay", "--trt-config-script", "--engine-capability"), ONE),
-    **dict.fromkeys(("--trt-config-postprocess-script, --trt-cpps", "--precision-constraints"), ONE),
-    **dict.fromkeys(("--all-tensor-dtypes, --all-tensor-datatypes", "--dla-workspace-allocation-strategy"), ONE),
-    **dict.fromkeys(("--onnx-outputs", "--onnx-exclude-outputs", "--onnx-outputs-by-type", "--trt-outputs"), SOME),
-    **dict.fromkeys(("--trt-exclude-outputs", "--trt-outputs-by-type", "--layer-precisions", "--mark-debug"), SOME),
-    **dict.fromkeys(("--tensor-dtypes, --tensor-datatypes", "--tensor-formats", "--all-tensor-formats"), SOME),
-    **dict.fromkeys(("--trt-network-postprocess-script, --trt-npps", "--onnx-flags"), SOME),
-    **dict.fromkeys(("--tactic-sources", "--preview-features", "--quantization-flags"), MANY),
-    **dict.fromkeys(
-        ("--fp-to-fp16", "--ignore-external-data", "--plugin-instancenorm", "--decomposable-attentions"), SWITCH
-    ),
-    **dict.fromkeys(("--mark-unfused-tensors-as-debug-tensors", "--enable-uint8-asymmetric-quantization-dla"), SWITCH),
-}
-_KNOWN: dict[str, int | str] = {
-    **dict.fromkeys(
-        (*_RAW, *_OPTIONS, *(f"--{each}" for each in _TYPES), "--tf32", "--strongly-typed", "--use-dla"), SWITCH
-    ),
-    **dict.fromkeys((*_CHOICES, "--load-timing-cache", "--calibration-cache", "--builder-optimization-level"), ONE),
-    **dict.fromkeys(("--hardware-compatibility-level", "--max-aux-streams", "-o, --output", "--save-engine"), ONE),
-    **dict.fromkeys((*_CORNERS, f"{_SHAPES}, --inputs", "--plugins", "--compute-capabilities"), SOME),
-    "--pool-limit, --memory-pool-limit": SOME,
-    **_MEASURING,
-    **{names: count for names, (count, _) in _IGNORED.items()},
-    **_LOST,
-}
-_NOTES = {names.split(", ")[0]: note for names, (_, note) in _IGNORED.items()}
-_MEASURES = {names.split(", ")[0] for names in _MEASURING}
 
 
 def read(tool: str, arguments: Sequence[str], version: str, rtx: bool) -> Wishes:
@@ -97,7 +33,7 @@ def read(tool: str, arguments: Sequence[str], version: str, rtx: bool) -> Wishes
     Raises:
         ConfigError: an option that it does not have, no model, or nothing that is built.
     """
-    found, words = read_options(tool, _KNOWN, arguments)
+    found, words = read_options(tool, KNOWN, arguments)
     given = dict(found)
     rtx = rtx or "--compute-capabilities" in given
     wishes = Wishes(tool, version, "tensorrt_rtx" if rtx else "tensorrt")
@@ -118,28 +54,28 @@ def _read_option(wishes: Wishes, name: str, values: Values) -> None:
     value = " ".join(values)
     if name in _HANDLERS:
         _HANDLERS[name](wishes, name, values)
-    elif name in _CORNERS:
+    elif name in CORNERS:
         _corner(wishes, name, values)
-    elif name in _RAW:
-        wishes.set_raw(name, value, _RAW[name], True)
-    elif name in _OPTIONS:
-        wishes.set_option(name, value, _OPTIONS[name], True)
-    elif name in _CHOICES:
-        members = {member.lower(): member for member in CHOICES[_CHOICES[name]][1]}
-        wishes.set_raw(name, value, _CHOICES[name], choice(name, value.lower(), members))
-    elif name[2:] in _TYPES:
+    elif name in RAW:
+        wishes.set_raw(name, value, RAW[name], True)
+    elif name in SWITCHED:
+        wishes.set_option(name, value, SWITCHED[name], True)
+    elif name in CHOSEN:
+        members = {member.lower(): member for member in CHOICES[CHOSEN[name]][1]}
+        wishes.set_raw(name, value, CHOSEN[name], choice(name, value.lower(), members))
+    elif name[2:] in TYPES:
         wishes.allow(name, value, name[2:])
-    elif name in _MEASURES:
+    elif name in MEASURES:
         wishes.say(name, value, "measuring")
-    elif name in _NOTES:
-        wishes.say(name, value, "ignored", note=_NOTES[name])
+    elif name in NOTES:
+        wishes.say(name, value, "ignored", note=NOTES[name])
     else:
         wishes.say(name, value, "lost", note="no key of a recipe carries it")
 
 
 def _corner(wishes: Wishes, name: str, values: Values) -> None:
     """Each corner once for each profile, in their order."""
-    corner = _CORNERS[name]
+    corner = CORNERS[name]
     shape = shapes.of_polygraphy(name, values)
     number = sum(corner in each for each in wishes.profiles)
     if number == len(wishes.profiles):
@@ -157,7 +93,7 @@ def _pools(wishes: Wishes, name: str, values: Values) -> None:
     keys = []
     for word in values:
         pool, _, text = word.rpartition(":")
-        pool = choice(name, (pool or "workspace").lower(), {each: each for each in _POOLS})
+        pool = choice(name, (pool or "workspace").lower(), {each: each for each in POOLS})
         found = size(name, text, "B")
         if pool == "workspace":
             wishes.workspace = found
@@ -189,7 +125,7 @@ def _level(wishes: Wishes, name: str, values: Values) -> None:
 
 
 def _compatibility(wishes: Wishes, name: str, values: Values) -> None:
-    level = choice(name, values[0].lower(), {each: each for each in _LEVELS})
+    level = choice(name, values[0].lower(), {each: each for each in LEVELS})
     wishes.set_option(name, values[0], "hardware_compatibility", level)
 
 
@@ -222,7 +158,7 @@ def _out(wishes: Wishes, name: str, values: Values) -> None:
 
 
 _HANDLERS: dict[str, Callable[[Wishes, str, Values], None]] = {
-    _SHAPES: _inputs,
+    SHAPES: _inputs,
     "--pool-limit": _pools,
     "--strongly-typed": _typed,
     "--tf32": _tf32,

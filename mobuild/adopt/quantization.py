@@ -10,7 +10,7 @@ from mobuild.adopt.options import read as read_options
 from mobuild.adopt.wishes import Wishes, choice
 from mobuild.errors import ConfigError
 
-_PREPROCESS: dict[str, int | str] = {
+PREPROCESS: dict[str, int | str] = {
     **dict.fromkeys(("--input", "--output", "--skip_optimization", "--skip_onnx_shape", "--skip_symbolic_shape"), ONE),
     **dict.fromkeys(("--int_max", "--verbose", "--external_data_location", "--external_data_size_threshold"), ONE),
     **dict.fromkeys(("--auto_merge", "--guess_output_rank", "--save_as_external_data"), SWITCH),
@@ -29,7 +29,7 @@ _RAW = {  # option → extra option of ONNX Runtime's quantiser
     "--qdq_keep_removable_activations": "QDQKeepRemovableActivations",
     "--qdq_disable_weight_adjust_for_int32_bias": "QDQDisableWeightAdjustForInt32Bias",
 }
-_STATIC: dict[str, int | str] = {
+STATIC: dict[str, int | str] = {
     **dict.fromkeys(("-i, --input_model_path", "-o, --output_quantized_model_path", "--quant_format"), ONE),
     **dict.fromkeys(("--activation_type", "--weight_type", "--calibration_method", "--minimum_real_range"), ONE),
     "--tensor_quant_overrides": ONE,
@@ -63,7 +63,7 @@ def read(tool: str, arguments: Sequence[str], version: str) -> Wishes:
 
 
 def _preprocess(tool: str, arguments: Sequence[str], version: str) -> Wishes:
-    wishes, found = _begun(tool, _PREPROCESS, arguments, version, ("--input", "--output"), "sanitized")
+    wishes, found = _begun(tool, PREPROCESS, arguments, version, ("--input", "--output"), "sanitized")
     fields: dict[str, Any] = {}
     for name, values in found:
         is_on = bool(values) and values[0].lower() not in ("false", "0", "")
@@ -82,7 +82,7 @@ def _preprocess(tool: str, arguments: Sequence[str], version: str) -> Wishes:
 
 def _static(tool: str, arguments: Sequence[str], version: str) -> Wishes:
     ends = ("-i", "-o")
-    wishes, found = _begun(tool, _STATIC, arguments, version, ends, "quantized")
+    wishes, found = _begun(tool, STATIC, arguments, version, ends, "quantized")
     wishes.precision = "int8"
     given = dict(found)
     quantized: dict[str, Any] = {"per_channel": "--per_channel" in given}

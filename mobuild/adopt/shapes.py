@@ -57,7 +57,7 @@ def filled(profile: Corners) -> Corners:
 def by_axis(
     profiles: Sequence[Corners], others: Mapping[str, Dims], summary: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Sizes by axis for each profile, and notes on sizes that no one gave.
+    """Sizes by axis for each profile, and a warning of sizes that no one gave.
 
     `others` are shapes of inputs that no profile names. Without a dynamic axis there are no sizes.
 
@@ -66,7 +66,7 @@ def by_axis(
             order.
     """
     tensors = {each["name"]: each for each in summary["inputs"]}
-    notes: list[str] = []
+    missing: list[str] = []
     found = []
     for profile in profiles or [{corner: {} for corner in CORNERS}]:
         corners = {corner: {**others, **profile[corner]} for corner in CORNERS}
@@ -80,9 +80,11 @@ def by_axis(
         for axis in (axis for each in tensors.values() for axis in axes(each) if isinstance(axis, str)):
             if axis not in sizes:
                 sizes[axis] = 1
-                notes.append(f"no shape gives axis {axis!r} a size: the builder would take 1, and so does the recipe")
+                missing.append(axis)
         found.append(sizes)
-    return [sizes for sizes in found if sizes], list(dict.fromkeys(notes))
+    names = ", ".join(map(repr, dict.fromkeys(missing)))
+    warnings = [f"no shape gives axis {names} a size: the builder takes 1, and so does the recipe"] if missing else []
+    return [sizes for sizes in found if sizes], warnings
 
 
 def _sizes(corners: Corners, tensors: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Wishes:
 
     def allow(self, flag: str, value: str, *types: str) -> None:
         """A flag that allows precisions; what becomes of it is known once the model is."""
-        self.say(flag, value, "mapped", "precision")
+        self.say(flag, value, "mapped")
         for each in types:
             self.types.setdefault(each, []).append((flag, value))
 

@@ -6,12 +6,14 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from mobuild.adopt.adopting import Adopted, Place
+from mobuild.adopt.adopting import Adopted
 from mobuild.adopt.adopting import adopt as read
+from mobuild.adopt.place import Place
 from mobuild.contract.findings import Finding
 from mobuild.errors import ConfigError, MobuildError
 from mobuild.job import Job
 from mobuild.report import adopted as report
+from mobuild.report import messages
 from mobuild.report.checked import Checked
 from mobuild.report.checked import Place as Where
 from mobuild.verbs import check
@@ -53,6 +55,8 @@ def adopt(
     if form == "text":
         ignore_what_is_made(root / ".gitignore")
     report.write(made, [str(path) for path in paths], found, form)
+    if made.version and not any(word.startswith("hardware=") for word in words):
+        messages.note(f"checked for a CPU; for a card: mobuild check recipe={made.name} hardware=l4")
     if form == "text":
         print(f"now: mobuild {shlex.join([f'target={made.target}', f'recipe={made.name}', *words])}")
     return 0

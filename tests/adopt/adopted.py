@@ -10,7 +10,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from mobuild import onnxmodel
-from mobuild.adopt.adopting import Adopted, Place, adopt
+from mobuild.adopt.adopting import Adopted, adopt
+from mobuild.adopt.place import Place
 from mobuild.config.compose import hydra_for
 from mobuild.config.entry import compose_job
 from mobuild.config.overrides import complete, take_apart

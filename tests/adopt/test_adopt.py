@@ -51,6 +51,7 @@ def test_the_line_becomes_a_recipe_and_each_flag_is_told(folder: Project) -> Non
     assert any(line.startswith("removed --fp16 → precision: fp16 (") and "removed in 11.0" in line for line in told)
     assert any(line.startswith("removed --workspace=4096 → workspace: 4GiB (") for line in told)
     assert told[-1] == "now: mobuild target=engine recipe=det"
+    assert done.err == "note: checked for a CPU; for a card: mobuild check recipe=det hardware=l4\n"
     assert (folder.root / ".gitignore").read_text() == "/cache/\n/build/\n"
 
 
@@ -110,6 +111,16 @@ def test_what_the_rules_find_is_told_and_is_no_failure(folder: Project) -> None:
     assert (folder.root / "recipes" / "det.yaml").exists()
 
 
+def test_without_onnx_it_says_what_to_install(folder: Project) -> None:
+    dispatch = "from mobuild.dispatch import dispatch; dispatch(['adopt', 'trtexec', '--onnx=det.onnx'])"
+    done = folder.python(f"import sys; sys.modules['onnx'] = None; {dispatch}")
+
+    assert done.err == (
+        "error: adopt: the model is read with 'onnx', which is not installed\n  pip install 'mobuild[onnx]'\n"
+    )
+    assert not (folder.root / "recipes").exists()
+
+
 @pytest.mark.parametrize("words", [["hardware=l44"], ["precison=fp16"], ["format=sarif"], ["-m"]])
 def test_words_that_are_not_understood_write_nothing(folder: Project, words: list[str]) -> None:
     done = folder.mobuild("adopt", *words, "--", *shlex.split(LINE), check=False)
@@ -131,6 +142,28 @@ def test_weak_types_of_tensorrt_10_are_kept(folder: Project) -> None:
         "calibration_cache": "c.cache",
     }
     assert folder.mobuild("plan", "target=engine", "hardware=l4").status == 0
+
+
+def test_a_timing_cache_is_pinned_where_it_is_there(folder: Project) -> None:
+    folder.write("l4.cache", "a timing cache")
+
+    folder.mobuild("adopt", "pinned", "--", *shlex.split(f"{LINE} --timingCacheFile=l4.cache"))
+    folder.mobuild("adopt", "shared", "--", *shlex.split(f"{LINE} --timingCacheFile=none.cache"))
+
+    assert recipe(folder, "pinned")["backend"] == {"tensorrt": {"timing_cache": "l4.cache"}}
+    assert "backend" not in recipe(folder, "shared")
+
+
+def test_a_line_with_a_lost_flag_can_stay_as_it_is(folder: Project) -> None:
+    folder.mobuild("adopt", "--", *shlex.split(LINE))
+    folder.edit("recipes/det.yaml", "  # engine: ", "  engine: ")
+
+    done = folder.mobuild("plan", "hardware=l4")
+
+    assert [line.split()[:3] for line in done.out.splitlines()] == [
+        ["fresh", "det/l4", "onnx"],
+        ["stale", "det/l4", "engine"],
+    ]
 
 
 def test_polygraphy_for_rtx_builds_for_its_cards(folder: Project) -> None:
