@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
-from mobuild.config.compose import PRIMARY, hydra_for
+from mobuild.config.compose import PRIMARY, compose_again, hydra_for
+from mobuild.config.jobs import Jobs
 from mobuild.config.project import find_project
-from mobuild.launcher.loader import SharingLoader
+from mobuild.job import Job
+from mobuild.launcher.loader import Composed, SharingLoader
 from tests.projects import recipe_project
 
 RECIPE = """\
@@ -99,10 +102,60 @@ def test_a_job_cannot_change_the_next_one(loaders: tuple[ConfigLoaderImpl, Shari
     assert sharing.load_sweep_config(master, ["recipe=small", "width=1"]).table.b.c == 2
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=lists)
+def test_the_parts_of_a_job_are_those_that_hydra_composes(
+    words: list[str], loaders: tuple[ConfigLoaderImpl, SharingLoader, DictConfig]
+) -> None:
+    own, sharing, master = loaders
+
+    def hydras(master: DictConfig, words: list[str]) -> Composed:
+        return Composed.of(own.load_sweep_config(master, words))
+
+    words = ["recipe=small", *words]
+    assert outcome_of(sharing.job, master, words) == outcome_of(hydras, master, words)
+
+
+WORDS = [
+    [],
+    ["keep_going=false"],
+    ["executor.timeout_seconds=${width}", "width=5"],
+    ["executor.timeout_seconds=${width}", "width=6"],
+    ["+hardware.memory_gib=1"],
+    ["+hardware.memory_gib=2"],
+    ["+hardware.memory_gib=${width}", "width=3"],
+    ["+constraints.accuracy_drop=0.1"],
+    ["+constraints.accuracy_drop=0.2"],
+    ["width=5"],
+    ["nodes.end.cmd='true ${width} {in.text} {out}'"],
+]
+
+
+def test_jobs_of_one_command_share_nothing_that_differs(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, RECIPE[: RECIPE.index("names")])
+
+    def make(jobs: Jobs, words: list[str]) -> Job:
+        return jobs.make(Composed.of(compose_again(["recipe=small", "target=end", *words])))
+
+    with hydra_for(find_project(project.root)):
+        shared = Jobs(find_project(project.root))
+        together = [make(shared, words) for words in WORDS]
+        apart = [make(Jobs(find_project(project.root)), words) for words in WORDS]
+
+    assert together == apart
+
+
 def outcome(loader: ConfigLoaderImpl, master: DictConfig, words: list[str]) -> Any:
+    return outcome_of(loader.load_sweep_config, master, words)
+
+
+def outcome_of(compose: Callable[[DictConfig, list[str]], Any], master: DictConfig, words: list[str]) -> Any:
     """Everything of the composed config, or the class and text of the error."""
     try:
-        return described(loader.load_sweep_config(master, words))
+        composed = compose(master, words)
+        if isinstance(composed, Composed):
+            return described(composed.app), composed.overrides, composed.choices
+        return described(composed)
     except Exception as error:  # noqa: BLE001 - whatever Hydra raises is to be the same
         return type(error).__name__, str(error), str(error.__cause__)
 

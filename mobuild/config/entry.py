@@ -12,7 +12,7 @@ import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from mobuild.config.calls import Call, check_format
@@ -27,7 +27,7 @@ from mobuild.errors import ConfigError, MobuildError
 from mobuild.faults import unforeseen
 from mobuild.hardware import Hardware
 from mobuild.job import Job
-from mobuild.launcher.loader import sharing
+from mobuild.launcher.loader import Composed, sharing
 from mobuild.report import messages
 
 _RAISE = {"HYDRA_FULL_ERROR": "1"}  # lets Hydra raise what it would print, so that it can be said in our words
@@ -67,10 +67,10 @@ class Entry:
             self._restore_environment()
         return self.status or 0
 
-    def run_all(self, compositions: Sequence[Callable[[], DictConfig]]) -> None:
+    def run_all(self, compositions: Sequence[Callable[[], Composed]]) -> None:
         """Make every job that can be made and run the verb over them; errors become the status."""
         shared = Jobs(self.project)
-        make: Callable[[DictConfig], Any] = shared.settings if self.call.of_the_cache else shared.make
+        make: Callable[[Composed], Any] = shared.settings if self.call.of_the_cache else shared.make
         self._restore_environment()
         self.status = 0
         jobs: list[Any] = []
@@ -121,12 +121,7 @@ class Entry:
     @property
     def _task(self) -> Callable[[DictConfig], None]:
         def task(config: DictConfig) -> None:
-            whole = config.copy()
-            with open_dict(whole):
-                whole.hydra = OmegaConf.create(
-                    {"runtime": HydraConfig.get().runtime, "overrides": HydraConfig.get().overrides}
-                )
-            self.run_all([lambda: whole])
+            self.run_all([lambda: Composed.parts(config.copy(), HydraConfig.get())])
 
         task.run_all = self.run_all  # type: ignore[attr-defined]
         return task
@@ -186,7 +181,7 @@ def compose_job(overrides: Sequence[str], project: Project) -> Job:
         ConfigError: the overrides cannot be composed.
     """
     try:
-        return Jobs(project).make(compose_again(overrides))
+        return Jobs(project).make(Composed.of(compose_again(overrides)))
     except (HydraException, OmegaConfBaseException) as error:
         raise explained(error, project) from error
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 
 from mobuild import device, gates
 from mobuild.config.build_node import construct
 from mobuild.config.compose import compose_again
 from mobuild.config.project import Project
-from mobuild.config.reading import DEVICE, asked_device, plain, variables_read
+from mobuild.config.reading import DEVICE, asked_device, plain, raw, same, variables_read
 from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_CHOICE
 from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
@@ -21,6 +21,7 @@ from mobuild.errors import ConfigError
 from mobuild.graph import NodeSpec, build_graph
 from mobuild.hardware import Hardware
 from mobuild.job import Job, Settings
+from mobuild.launcher.loader import Composed
 from mobuild.profiles import check_shapes
 
 
@@ -32,13 +33,13 @@ class Jobs:
         self._points: dict[tuple[str, ...], Point] = {}
         self._equals: dict[object, NodeSpec] = {}
 
-    def make(self, config: DictConfig) -> Job:
-        """The job that `config` (with its `hydra` node) describes; takes `config` apart.
+    def make(self, composed: Composed) -> Job:
+        """The job that a config describes; takes the config apart.
 
         Raises:
             ConfigError, GraphError: the request cannot be understood; names recipe, node and key.
         """
-        overrides, choices, app = _parts(config)
+        app, overrides, choices = _app(composed), composed.overrides, composed.choices
         settings = read_settings(app, self.project)
         nodes = _nodes(app, choices, self.project, self._equals)
         refuse_unknown_keys(app, self.project, f"recipe {nodes.recipe!r}")
@@ -50,7 +51,7 @@ class Jobs:
             root=nodes.root,
             graph=graph,
             hardware=nodes.hardware,
-            constraints=_constraints(app, nodes.recipe),
+            constraints=self._constraints(app, nodes.recipe),
             lock=nodes.lock,
             overrides=overrides,
             settings=settings,
@@ -58,35 +59,40 @@ class Jobs:
         # Interpolations are resolved where a node is made, so only now is it known what the environment decided.
         return replace(job, settings=replace(settings, variables=variables_read(), asked_device=asked_device()))
 
-    def settings(self, config: DictConfig) -> Settings:
-        """What a verb of the cache needs of `config`: no recipe, no nodes.
+    def settings(self, composed: Composed) -> Settings:
+        """What a verb of the cache needs of a config: no recipe, no nodes.
 
         Raises:
             ConfigError: the request cannot be understood.
         """
-        _, _, app = _parts(config)
+        app = _app(composed)
         refuse_unknown_keys(app, self.project, "configuration")
         return read_settings(app, self.project)
+
+    def _constraints(self, app: DictConfig, recipe: str) -> dict[str, Any]:
+        return same(self.project, recipe, [raw(app.constraints)], lambda: _constraints(app, recipe))
 
     def _point(self, overrides: Sequence[str]) -> Point:
         """What other overrides would compose."""
         key = tuple(overrides)
         if key not in self._points:
-            _, choices, app = _parts(compose_again(overrides))
+            composed = Composed.of(compose_again(overrides))
+            app, choices = _app(composed), composed.choices
             self._points[key] = Point(app, choices, lambda: _nodes(app, choices, self.project, self._equals))
         return self._points[key]
 
 
 def recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
     """The nodes of the recipe that `config` (with its `hydra` node) chooses; takes `config` apart."""
-    _, choices, app = _parts(config)
-    return _nodes(app, choices, project, {})
+    composed = Composed.of(config)
+    return _nodes(_app(composed), composed.choices, project, {})
 
 
 def _nodes(
     app: DictConfig, choices: Mapping[str, str], project: Project, equals: dict[object, NodeSpec]
 ) -> RecipeNodes:
-    return RecipeNodes(app, choices.get("recipe", ""), _hardware(app, choices), project, equals)
+    hardware = same(project, "hardware", [choices.get("hardware"), raw(app.hardware)], lambda: _hardware(app, choices))
+    return RecipeNodes(app, choices.get("recipe", ""), hardware, project, equals)
 
 
 def hardware_of(config: DictConfig) -> Hardware:
@@ -95,19 +101,15 @@ def hardware_of(config: DictConfig) -> Hardware:
     Raises:
         ConfigError: its file cannot be understood.
     """
-    _, choices, app = _parts(config)
-    return _hardware(app, choices)
+    composed = Composed.of(config)
+    return _hardware(_app(composed), composed.choices)
 
 
-def _parts(config: DictConfig) -> tuple[tuple[str, ...], Mapping[str, str], DictConfig]:
-    """The overrides, the choice of each group, and `config` without its `hydra` node, with a chosen shapes file in
-    place."""
-    with open_dict(config):
-        hydra = config.pop("hydra")
-    OmegaConf.set_struct(config, None)
-    overrides = tuple(hydra.overrides.task)
-    _choose_shapes(config, overrides)
-    return overrides, {str(key): str(value) for key, value in hydra.runtime.choices.items()}, config
+def _app(composed: Composed) -> DictConfig:
+    """The config of a job, open, with a chosen shapes file in place."""
+    OmegaConf.set_struct(composed.app, None)
+    _choose_shapes(composed.app, composed.overrides)
+    return composed.app
 
 
 def _choose_shapes(app: DictConfig, overrides: Sequence[str]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -14,6 +15,8 @@ from mobuild import device
 from mobuild.config.project import Project, once, shipped
 from mobuild.config.recipes import read_yaml
 from mobuild.errors import ConfigError
+
+T = TypeVar("T")
 
 NODE = "_node_"  # where a node lies while its interpolations are resolved
 
@@ -40,6 +43,35 @@ def conf_defaults(project: Project, group: str, name: str) -> DictConfig | ListC
 def conf_names(project: Project, group: str) -> list[str]:
     folders = [folder / group for folder in (project.conf, shipped("conf")) if folder]
     return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+
+
+def raw(config: Any) -> Any:
+    """A config as it was written: what `OmegaConf.to_container` gives, at a twentieth of the time."""
+    value = config._value() if OmegaConf.is_config(config) else config
+    if isinstance(value, dict):
+        return {key: _written(item) for key, item in value.items()}
+    return [_written(item) for item in value] if isinstance(value, list) else value
+
+
+def _written(node: Any) -> Any:
+    value = node._value()
+    if isinstance(value, dict):
+        return {key: _written(item) for key, item in value.items()}
+    return [_written(item) for item in value] if isinstance(value, list) else value
+
+
+def same(project: Project, what: str, written: Any, make: Callable[[], T]) -> T:
+    """What `make` gives for `written` (of `raw`), made once for all jobs of a command that say the same.
+
+    Made each time where an interpolation lets it depend on more. Callers share the answer, and leave it as it is.
+    """
+    key = (what, str(written))
+    if "${" in key[1]:
+        return make()
+    if key not in project.known:
+        project.known[key] = make()
+    answer: T = project.known[key]
+    return answer
 
 
 def plain(config: DictConfig, key: str, where: str) -> dict[str, Any]:

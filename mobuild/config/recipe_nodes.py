@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from mobuild import pins
@@ -22,8 +22,8 @@ from mobuild.config import given
 from mobuild.config.backend import REST, chosen_backend
 from mobuild.config.build_node import construct, texts
 from mobuild.config.overrides import ONNX_RECIPE
-from mobuild.config.project import Project
-from mobuild.config.reading import NODE, conf_defaults, conf_file, conf_names, plain
+from mobuild.config.project import Project, once
+from mobuild.config.reading import NODE, conf_defaults, conf_file, conf_names, plain, raw
 from mobuild.config.recipes import recipe_file
 from mobuild.config.settings import seconds
 from mobuild.errors import ConfigError, did_you_mean
@@ -165,25 +165,26 @@ class RecipeNodes:
     def _question(self, name: str) -> tuple[object, ...] | None:
         """All that decides a node that refers to nothing else, most nodes of a sweep; None for the others."""
         chain, entry = self._entries[name]
-        said = str(OmegaConf.to_container(entry))
-        toolchain = str(OmegaConf.to_container(self.app.toolchain))
-        if any(mark in said + toolchain for mark in _REFERRING):
-            return None
-        defaults = conf_defaults(self.project, "node", str(entry.get("kind")))
-        if any(mark in str(defaults) for mark in (*_REFERRING, given.ENGINES)):
+        said = str(raw(entry))
+        defaults = _text_of_defaults(self.project, str(entry.get("kind")))
+        if _refers(said + self._toolchain + defaults) or given.ENGINES in defaults:
             return None
         if any(self._scopes[chain].get(key) for key in PREFIXES):
             return None
-        return (self.folder, self.recipe, name, said, toolchain, self._said_by.get(name))
+        return (self.folder, self.recipe, name, said, self._toolchain, self._said_by.get(name))
+
+    @cached_property
+    def _toolchain(self) -> str:
+        return str(raw(self.app.toolchain))
 
     def _make_spec(self, name: str) -> NodeSpec:
         chain, entry = self._entries[name]
         where = f"recipe {self.recipe!r}, node {name!r}"
-        merged = self._with_defaults(entry, where)
-        scope = self._place(chain, reads_backend="backend" in str(OmegaConf.to_container(merged)))
-        with flag_override(scope, "no_deepcopy_set_nodes", True):
-            scope[NODE] = merged
+        merged = self._merged(entry, where)
+        scope = self._place(chain, reads_backend="backend" in str(raw(merged)))
+        scope[NODE] = merged
         fields = plain(scope, NODE, where)
+        merged._set_parent(None)  # it is shared, and would keep this job's config
         placing = {key: fields.pop(key) for key in _PLACING if key in fields}
         if given.ENGINES in (placing.get("given") or ()):
             asked = {role: need for role, need in _asked(placing, where).items() if need}
@@ -214,8 +215,9 @@ class RecipeNodes:
             if reads_backend:
                 place = place.copy()
                 place.backend = chosen_backend(place, self.project, self.hardware)
-            with flag_override(place, "no_deepcopy_set_nodes", True):
-                place.chain = _neighbours(place.nodes, chain)
+            place._set_flag("no_deepcopy_set_nodes", True)
+            # What lies in the same config would be copied all the same, so the nodes at the top are referred to.
+            place.chain = OmegaConf.merge(place.nodes, place.nodes[chain]) if chain else "${nodes}"
             self._placed[key] = place
         return self._placed[key]
 
@@ -240,6 +242,14 @@ class RecipeNodes:
         except ConfigError as error:
             raise ConfigError(f"{where}: {error.message}", error.hint) from error
         return needs
+
+    def _merged(self, entry: DictConfig, where: str) -> DictConfig:
+        """The entry over the defaults of its kind, as written: shared by the jobs that write the same."""
+        question = ("merged", str(raw(entry)))
+        if question not in self.project.known:
+            self.project.known[question] = self._with_defaults(entry, where)
+        merged: DictConfig = self.project.known[question]
+        return merged
 
     def _with_defaults(self, entry: DictConfig, where: str) -> DictConfig:
         kind = entry.get("kind")
@@ -285,11 +295,14 @@ def _has_kind(entry: Any) -> bool:
     return isinstance(entry, DictConfig) and ("kind" in entry or "_target_" in entry)
 
 
-def _neighbours(top: DictConfig, chain: str) -> DictConfig:
-    """The nodes that a node of `chain` can name: those at the top, and its own chain's over them."""
-    merged = OmegaConf.merge(top, top[chain]) if chain else top
-    assert isinstance(merged, DictConfig)
-    return merged
+def _refers(text: str) -> bool:
+    """Whether what is written may depend on what is written elsewhere."""
+    return any(mark in text for mark in _REFERRING)
+
+
+@once
+def _text_of_defaults(project: Project, kind: str) -> str:
+    return str(conf_defaults(project, "node", kind))
 
 
 def _serving(toolchain: DictConfig, kind: str) -> Any:

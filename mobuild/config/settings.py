@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from mobuild.config.project import GROUPS, Project, once, shipped, witnesses
+from mobuild.config.reading import raw, same
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, read_yaml
 from mobuild.contract.codes import SAYS
 from mobuild.contract.request import Machine
@@ -34,6 +35,15 @@ def read_settings(app: DictConfig, project: Project) -> Settings:
     Raises:
         ConfigError: a value of another type than the key has; names the key.
     """
+    written = raw(app)
+    steering = {key: value for key, value in written.items() if key in known_keys() and key not in _OF_NODES}
+    return same(project, "settings", steering, lambda: _settings(app, project))
+
+
+_OF_NODES = ("nodes", "shapes", "constraints", "hardware", "precision", "backend")
+
+
+def _settings(app: DictConfig, project: Project) -> Settings:
     parse_size(app.workspace, "workspace")  # also where no backend reads it: a slip would pass as a variant
     return Settings(
         cache=project.cache(_text_or_none(app, "cache.dir", "a path")),
@@ -119,7 +129,7 @@ def refuse_unknown_keys(app: DictConfig, project: Project, where: str) -> None:
     unknown = [str(key) for key in app if str(key) not in known | {SHAPES_CHOICE, SHAPES_GROUP}]
     if not unknown:
         return
-    texts = [str(OmegaConf.to_container(app)), *_own_files(project)]
+    texts = [str(raw(app)), *_own_files(project)]
     for key in unknown:
         if not any(re.search(r"\$\{" + re.escape(key) + r"\b", text) for text in texts):
             raise ConfigError(

@@ -19,7 +19,9 @@ from hydra.plugins.launcher import Launcher
 from hydra.plugins.plugin import Plugin
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
+
+from mobuild.launcher.loader import SharingLoader
 
 
 class OneGraph(Launcher):  # type: ignore[misc]
@@ -29,15 +31,9 @@ class OneGraph(Launcher):  # type: ignore[misc]
         self.context, self.task, self.config = hydra_context, task_function, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        numbered = enumerate(job_overrides, initial_job_idx)
-        self.task.run_all([partial(self._compose, list(overrides), number) for number, overrides in numbered])
+        loader: SharingLoader = self.context.config_loader
+        self.task.run_all([partial(loader.job, self.config, overrides) for overrides in job_overrides])
         return [self._return(list(overrides)) for overrides in job_overrides]
-
-    def _compose(self, overrides: list[str], number: int) -> DictConfig:
-        config: DictConfig = self.context.config_loader.load_sweep_config(self.config, overrides)
-        with open_dict(config):
-            config.hydra.job.id = config.hydra.job.num = number
-        return config
 
     def _return(self, overrides: list[str]) -> JobReturn:
         done: Any = JobReturn()

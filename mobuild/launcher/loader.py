@@ -8,11 +8,14 @@ values, and those can be set on a copy. The steps are Hydra's own, in Hydra's or
 
 from __future__ import annotations
 
+import functools
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import omegaconf.base
 from hydra._internal import hydra as hydra_module
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.config_search_path import ConfigSearchPath
@@ -20,19 +23,51 @@ from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf, open_dict
 
+_PARSED = 4096  # interpolations of one command
 _OWN_COMPOSITION = ("hydra", "hydra.searchpath")  # keys that change more than values
 
 
 @contextmanager
 def sharing() -> Iterator[None]:
-    """Meanwhile Hydra's new loaders are of this class: it has no other place to say so."""
+    """Meanwhile Hydra's new loaders are of this class, and no interpolation is parsed twice.
+
+    Neither Hydra nor OmegaConf has another place to say so.
+    """
     own, hydra_module.ConfigLoaderImpl = hydra_module.ConfigLoaderImpl, SharingLoader
+    parse = omegaconf.base.parse  # type: ignore[attr-defined]
+    # A tree that is only read.
+    omegaconf.base.parse = functools.lru_cache(_PARSED)(parse)  # type: ignore[attr-defined]
     try:
         yield
     finally:
         hydra_module.ConfigLoaderImpl = own
+        omegaconf.base.parse = parse  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Composed:
+    """What a job is made of: a config without its node `hydra`, and what that said."""
+
+    app: DictConfig
+    overrides: tuple[str, ...]  # without Hydra's own
+    choices: Mapping[str, str]  # group → choice
+
+    @staticmethod
+    def of(config: DictConfig) -> Composed:
+        """The parts of a config of Hydra's, which is taken apart."""
+        with open_dict(config):
+            hydra = config.pop("hydra")
+        return Composed.parts(config, hydra)
+
+    @staticmethod
+    def parts(app: DictConfig, hydra: DictConfig) -> Composed:
+        """A config beside the node `hydra`. What a word refers to stays as it is written."""
+        choices = OmegaConf.to_container(hydra.runtime.choices)
+        overrides = OmegaConf.to_container(hydra.overrides.task)
+        assert isinstance(choices, dict) and isinstance(overrides, list)
+        return Composed(app, tuple(overrides), {str(key): str(value) for key, value in choices.items()})
 
 
 class SharingLoader(ConfigLoaderImpl):  # type: ignore[misc]
@@ -41,6 +76,7 @@ class SharingLoader(ConfigLoaderImpl):  # type: ignore[misc]
     def __init__(self, config_search_path: ConfigSearchPath) -> None:
         super().__init__(config_search_path)
         self._bases: dict[tuple[str | None, ...], bytes | None] = {}
+        self._jobs: dict[tuple[str | None, ...], tuple[bytes, Mapping[str, str]] | None] = {}
         self._parsed: dict[str, Override] = {}
         self._groups: dict[str, bool] = {}
         self._parser = OverridesParser.create()
@@ -67,6 +103,18 @@ class SharingLoader(ConfigLoaderImpl):  # type: ignore[misc]
             config = super().load_configuration(config_name, overrides, run_mode, from_shell, validate_sweep_overrides)
         return config
 
+    def job(self, master: DictConfig, words: Sequence[str]) -> Composed:
+        """The parts of what `load_sweep_config` composes; to copy Hydra's own node would take longer than the rest."""
+        hydras = list(master.hydra.overrides.hydra)
+        try:
+            composed = self._job_on_base(master.hydra.job.config_name, [*hydras, *words])
+        except Exception:  # noqa: BLE001 - Hydra's own way says what is wrong, in Hydra's words
+            composed = None
+        if composed is None:
+            return Composed.of(self.load_sweep_config(master, list(words)))
+        OmegaConf.copy_cache(from_config=master, to_config=composed.app)
+        return composed
+
     def get_group_options(
         self,
         group_name: str,
@@ -82,11 +130,8 @@ class SharingLoader(ConfigLoaderImpl):  # type: ignore[misc]
 
     def _on_base(self, name: str | None, words: Sequence[str]) -> DictConfig | None:
         overrides = [self._parse(word) for word in words]
-        if any(one.is_sweep_override() or one.key_or_group in _OWN_COMPOSITION for one in overrides):
-            return None
-        choices = [one.input_line for one in overrides if self._is_choice(one)]
-        values = [one for one in overrides if not self._is_choice(one)]
-        if any(one.is_delete() for one in values) or not (base := self._base(name, choices)):
+        choices, values = self._split(overrides)
+        if choices is None or not (base := self._base(name, choices)):
             return None
         config: DictConfig = pickle.loads(base)  # a fifth of the time of deepcopy
         self._apply_overrides_to_config(values, config)
@@ -95,6 +140,31 @@ class SharingLoader(ConfigLoaderImpl):  # type: ignore[misc]
         config.hydra.overrides.task.extend([one.input_line for one in task])
         config.hydra.job.override_dirname = get_overrides_dirname(task, **_naming(config))
         return config
+
+    def _job_on_base(self, name: str | None, words: Sequence[str]) -> Composed | None:
+        overrides = [self._parse(word) for word in words]
+        choices, values = self._split(overrides)
+        if choices is None:
+            return None
+        key = (name, *choices)
+        if key not in self._jobs:
+            base = self._base(name, choices)
+            self._jobs[key] = None
+            if base:
+                composed = Composed.of(pickle.loads(base))
+                self._jobs[key] = pickle.dumps(composed.app, pickle.HIGHEST_PROTOCOL), composed.choices
+        if not (found := self._jobs[key]):
+            return None
+        app: DictConfig = pickle.loads(found[0])
+        self._apply_overrides_to_config(values, app)
+        return Composed(app, tuple(one.input_line for one in overrides if not one.is_hydra_override()), found[1])
+
+    def _split(self, overrides: Sequence[Override]) -> tuple[list[str] | None, list[Override]]:
+        """The choices of groups and the values; no choices where a job is not plainly values over choices."""
+        choices = [one.input_line for one in overrides if self._is_choice(one)]
+        values = [one for one in overrides if not self._is_choice(one)]
+        is_odd = any(one.is_sweep_override() or one.key_or_group in _OWN_COMPOSITION for one in overrides)
+        return (None, []) if is_odd or any(one.is_delete() for one in values) else (choices, values)
 
     def _parse(self, word: str) -> Override:
         if word not in self._parsed:
