@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, NewType
 
 from mobuild.errors import ConfigError
-from mobuild.node import is_keyed, is_ordered
+from mobuild.node import fields_of, is_keyed, is_ordered
 
 Digest = NewType("Digest", str)
 Key = NewType("Key", str)
 
 _CHUNK = 1 << 20
-_SURE = (str, int, bool, type(None))  # most values, seen at a glance
+_SURE = frozenset((str, int, bool, type(None)))  # most values, seen at a glance
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,14 @@ class Fingerprint:
     toolchain: Mapping[str, str] = field(default_factory=dict)  # distribution → version
 
     def document(self) -> dict[str, Any]:
-        return {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
+        return {
+            "kind": self.kind,
+            "revision": self.revision,
+            "params": self.params,
+            "inputs": self.inputs,
+            "code": self.code,
+            "toolchain": self.toolchain,
+        }
 
     @cached_property
     def key(self) -> Key:
@@ -77,15 +85,15 @@ def canonical(value: Any) -> bytes:
     Raises:
         ConfigError: a value that JSON cannot hold (infinite, NaN, a key that is no string, an object).
     """
-    _check(value, "")
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    if not _is_sure(value):
+        _check(value, "")
+    return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
 
 
 def parameters(node: Any) -> dict[str, Any]:
     """The keyed fields of a node (any dataclass) as plain values; a nested dataclass carries its name and revision."""
-    keyed = [spec for spec in dataclasses.fields(node) if is_keyed(spec)]
-    values = {spec.name: getattr(node, spec.name) for spec in keyed}
-    return {spec.name: (_in_order if is_ordered(spec) else _plain)(values[spec.name]) for spec in keyed}
+    keyed = [spec for spec in fields_of(type(node)) if is_keyed(spec)]
+    return {spec.name: (_in_order if is_ordered(spec) else _plain)(getattr(node, spec.name)) for spec in keyed}
 
 
 def digest_bytes(data: bytes) -> Digest:
@@ -157,6 +165,8 @@ def _in_order(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in _SURE:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         cls = type(value)
         name = getattr(cls, "name", cls.__qualname__)
@@ -168,9 +178,20 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _is_sure(value: Any) -> bool:
+    """Whether JSON can hold `value`, as far as that is seen at a glance; `_check` looks closer, and says where."""
+    kind = type(value)
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str or not (type(item) in _SURE or _is_sure(item)):
+                return False
+        return True
+    if kind is list or kind is tuple:
+        return all(type(item) in _SURE or _is_sure(item) for item in value)
+    return kind in _SURE or (kind is float and math.isfinite(value))
+
+
 def _check(value: Any, where: str) -> None:
-    if type(value) in _SURE:
-        return
     if isinstance(value, (dict, Mapping)):
         for key, item in value.items():
             if not isinstance(key, str):

@@ -30,7 +30,7 @@ def look_up(store: Store, key: Key, root: Path, environment: Environment, ignore
     with store.claims.keeping():
         for record in store.records.find(key):
             missed = broken(record.conditions, root, store.files, environment, ignored)
-            if not missed and store.objects.holds(record.artifact.digest):
+            if not missed and store.objects.has(record.artifact):
                 store.claims.add(store.records.name(record))
                 return record
             is_lost = is_lost or not missed

@@ -17,7 +17,7 @@ from mobuild.closure import Closure, closure
 from mobuild.errors import ToolchainError
 from mobuild.fingerprint import Fingerprint, digest_file, parameters
 from mobuild.graph import NodeSpec
-from mobuild.node import code_references
+from mobuild.node import code_references, fields_of
 from mobuild.toolchain import Environment
 
 
@@ -74,7 +74,8 @@ class Keys:
     def traits(self, spec: NodeSpec) -> Traits:
         """The traits of a node as things stand now."""
         environment = self.environment_of(spec)
-        closures = [self._closure(reference, spec.folder, spec) for reference in code_references(spec.node)]
+        references = code_references(spec.node)
+        closures = [self._closure(reference, spec.folder, spec) for reference in references]
         code = {name: value for each in closures for name, value in each.modules.items()}
         scripts = _scripts(spec)
         for path in scripts:
@@ -88,12 +89,14 @@ class Keys:
         for path in _own_kinds(spec.node):
             closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
             code.update({f"kind {module}": value for module, value in found.modules.items()})
-        imports = {name for each in closures for name in each.imports}
+        versions = self._versions(spec, environment, {name for each in closures for name in each.imports})
+        if references:
+            versions["python"] = ".".join(environment.version.split(".")[:2])
         files = tuple(path for each in closures for path in each.files) + scripts
         params = parameters(spec.node)
         if spec.env:
             params["env"] = dict(spec.env)
-        return Traits(params, code, self._versions(spec, environment, imports), files)
+        return Traits(params, code, versions, files)
 
     def forget_code(self) -> None:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""
@@ -108,10 +111,8 @@ class Keys:
 
     def _versions(self, spec: NodeSpec, environment: Environment, imports: Iterable[str]) -> dict[str, str]:
         distributions = {environment.modules[name] for name in imports if name in environment.modules}
-        versions = toolchain.versions(environment, sorted({*spec.node.tools, *distributions}))
-        if code_references(spec.node):
-            versions["python"] = ".".join(environment.version.split(".")[:2])
-        return versions
+        tools = {*spec.node.tools, *distributions}
+        return toolchain.versions(environment, sorted(tools)) if tools else {}
 
 
 def _own_kinds(node: Any) -> list[Path]:
@@ -119,8 +120,8 @@ def _own_kinds(node: Any) -> list[Path]:
 
     Ours carry a `revision` that golden tests watch; nobody watches the others.
     """
-    held = [getattr(node, spec.name) for spec in dataclasses.fields(node)]
-    classes = {type(one) for one in (node, *held) if dataclasses.is_dataclass(one)}
+    held = {type(getattr(node, spec.name)) for spec in fields_of(type(node))}
+    classes = {cls for cls in {type(node), *held} if dataclasses.is_dataclass(cls)}
     files = {sys.modules[cls.__module__].__file__ for cls in classes if cls.__module__.partition(".")[0] != "mobuild"}
     return sorted(Path(file) for file in files if file)
 

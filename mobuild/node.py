@@ -142,6 +142,16 @@ def ordered(default: Any = dataclasses.MISSING, default_factory: Any = dataclass
     return field(default=default, metadata={_MARK: "ordered"})
 
 
+_FIELDS: dict[Any, Sequence[dataclasses.Field[Any]]] = {}
+
+
+def fields_of(cls: Any) -> Sequence[dataclasses.Field[Any]]:
+    """The fields of a dataclass, which a plan asks for with each of its nodes."""
+    if cls not in _FIELDS:
+        _FIELDS[cls] = dataclasses.fields(cls)
+    return _FIELDS[cls]
+
+
 def is_code(spec: dataclasses.Field[Any]) -> bool:
     return spec.metadata.get(_MARK) == "code"
 
@@ -157,7 +167,7 @@ def is_ordered(spec: dataclasses.Field[Any]) -> bool:
 def code_references(node: Any) -> tuple[str, ...]:
     """The user's code that `node` names, in the order of its fields; dataclasses inside it and in mappings included."""
     found = []
-    for spec in dataclasses.fields(node):
+    for spec in fields_of(type(node)):
         value = getattr(node, spec.name)
         if is_code(spec) and value:
             found.append(str(value))

@@ -43,8 +43,9 @@ class Planner:
         self.ignored = tuple(dict.fromkeys(str(place) for path in own for place in (path, path.resolve())))
         drafts, users, of = self._drafts()
         steps: dict[str, Step] = {}
-        for identity, draft in drafts.items():
-            steps[identity] = self.settle(dataclasses.replace(draft, users=tuple(users[identity])), steps)
+        with self.store.claims.throughout():
+            for identity, draft in drafts.items():
+                steps[identity] = self.settle(dataclasses.replace(draft, users=tuple(users[identity])), steps)
         return Plan(self.jobs, steps, of)
 
     def _drafts(self) -> tuple[dict[str, Step], dict[str, list[User]], tuple[dict[str, str], ...]]:
@@ -232,8 +233,14 @@ class Planner:
             found = look_up(self.store, fingerprint.key, way.spec.root, environment, self.ignored)
             if isinstance(found, Record):
                 self._refuse_undeclared(step, found)
-                done = dataclasses.replace(step, state="fresh", spec=way.spec, fingerprint=fingerprint)
-                return dataclasses.replace(done, digest=found.artifact.digest, record=found)
+                return dataclasses.replace(
+                    step,
+                    state="fresh",
+                    spec=way.spec,
+                    fingerprint=fingerprint,
+                    digest=found.artifact.digest,
+                    record=found,
+                )
             missed = found
         last = self.last(step)
         changes = self._changes_since(last, fingerprint, way) if last else missed.changes

@@ -34,6 +34,17 @@ class Claims:
     def __init__(self, local: Path) -> None:
         self._local = local
         self._descriptor: int | None = None
+        self._is_keeping = False
+
+    @contextmanager
+    def throughout(self) -> Iterator[None]:
+        """`keeping` for a whole plan, so that its thousand questions need not ask for the lock each; of one thread."""
+        with self.keeping():
+            self._is_keeping = True
+            try:
+                yield
+            finally:
+                self._is_keeping = False
 
     @contextmanager
     def run(self) -> Iterator[None]:
@@ -57,7 +68,7 @@ class Claims:
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Nothing is removed while this lasts."""
-        if self._descriptor is None:
+        if self._descriptor is None or self._is_keeping:
             yield
             return
         with locks.shared(self._local / _GATE):

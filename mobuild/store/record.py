@@ -17,6 +17,7 @@ from mobuild.fingerprint import Digest, Fingerprint, Key, canonical, digest_byte
 from mobuild.store.objects import Artifact
 
 _SCHEMA = 2
+_SORTED = json.JSONEncoder(sort_keys=True)
 KINDS = ("file", "folder", "presence", "link", "environment", "module", "distribution")
 
 
@@ -92,7 +93,7 @@ def decode(data: bytes) -> Record:
 
 
 def _checksum(document: Mapping[str, Any]) -> Digest:
-    return digest_bytes(json.dumps(document, sort_keys=True).encode())
+    return digest_bytes(_SORTED.encode(document).encode())
 
 
 def _record(document: dict[str, Any]) -> Record:

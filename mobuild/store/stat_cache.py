@@ -27,7 +27,7 @@ _ATTEMPTS = 3
 _SCHEMA = """CREATE TABLE IF NOT EXISTS files
     (place TEXT PRIMARY KEY, token TEXT NOT NULL, digest TEXT, sha256 TEXT) WITHOUT ROWID"""
 
-Stat = Callable[[Path], os.stat_result]
+Stat = Callable[[Path | str], os.stat_result]
 
 
 class StatCache:
@@ -52,7 +52,7 @@ class StatCache:
         """SHA-256 of the content of `path`; raises as `digest` does."""
         return self._remembered(path, "sha256", sha256_file)
 
-    def known(self, path: Path) -> Digest | None:
+    def known(self, path: Path | str) -> Digest | None:
         """The remembered digest of `path` when its token still holds, without reading it."""
         found = self._get(self._stat(path), "digest")
         return Digest(found) if found else None
