@@ -74,6 +74,19 @@ def test_the_answer_is_the_same(idle: Project) -> None:
     assert first.err.startswith("3 fresh in ")
 
 
+def test_a_plan_that_finds_all_as_it_was_writes_nothing_below_build(idle: Project) -> None:
+    def tokens() -> dict[str, tuple[int, int]]:
+        files = [path for path in (idle.root / "build").rglob("*") if ".answers" not in path.parts and path.is_file()]
+        return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
+
+    before = tokens()
+    shutil.rmtree(idle.root / "build" / ".answers")
+
+    idle.mobuild("target=end")
+
+    assert tokens() == before
+
+
 def test_only_what_was_asked_is_answered(idle: Project) -> None:
     assert "copy.txt" in idle.mobuild("target=copy").out
     assert "end.txt" in idle.mobuild("target=end").out

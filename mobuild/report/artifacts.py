@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -104,7 +105,8 @@ def written(run: Run, placed: Sequence[Placed]) -> list[Path]:
 def _materialise_job(run: Run, number: int, store: Store, name: str) -> Iterator[Placed]:
     job = run.plan.jobs[number]
     folder = variant_folder(job)
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
     for target in job.graph.targets:
         result = run.of(number, target)
         if result.record and run.is_delivered(number, target):
@@ -113,7 +115,8 @@ def _materialise_job(run: Run, number: int, store: Store, name: str) -> Iterator
             yield Placed(number, target, source.main, source.size_bytes)
         else:
             _withdraw(folder, target)
-    _write(folder / "run.json", run_document(run, number, name))
+    # A run that found all as the last one left it is told by what that one wrote.
+    _write(folder / "run.json", run_document(run, number, name), ("run", "seconds"))
 
 
 @contextmanager
@@ -143,16 +146,18 @@ def _place(
     path = artifact_path(job, target, record.suffix)
     _withdraw(path.parent, target, keep=path)
     with _explained(path, job):
-        store.objects.materialise(record.artifact.digest, path)
+        store.objects.place(record.artifact, path)
     _write(path.with_name(f"{path.name}.json"), {**sidecar(job, target, result), "inputs": inputs})
     return Placed(number, target, path, record.artifact.size_bytes)
 
 
 def _withdraw(folder: Path, target: str, keep: Path | None = None) -> None:
     """Take away a former artifact of the target: a failed build must not leave an old engine in its place."""
-    for path in folder.iterdir():
-        owned = path.name == target or (path.name.startswith(f"{target}.") and not _of_longer_name(path.name, target))
-        if owned and path not in (keep, keep and keep.with_name(f"{keep.name}.json")):
+    kept = (keep.name, f"{keep.name}.json") if keep else ()
+    for name in os.listdir(folder):  # noqa: PTH208 - a path for each of thousands of files takes longer than all else
+        owned = name == target or (name.startswith(f"{target}.") and not _of_longer_name(name, target))
+        if owned and name not in kept:
+            path = folder / name
             with suppress(FileNotFoundError):  # another process may do the same
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
@@ -262,12 +267,26 @@ def _node_document(run: Run, number: int, name: str) -> dict[str, Any]:
     return document
 
 
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write JSON in one move, so that a reader never sees half of it; a file that says it already is left alone."""
+def _write(path: Path, document: Mapping[str, Any], passing: Sequence[str] = ()) -> None:
+    """Write JSON in one move, so that a reader never sees half of it; a file that says it already is left alone.
+
+    `passing` names what alone is no reason to write.
+    """
+    if _says(path, document, passing):
+        return
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    with suppress(OSError, ValueError):
-        if not path.is_symlink() and path.read_text() == text:
-            return
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text)
     partial.replace(path)
+
+
+def _says(path: Path, document: Mapping[str, Any], passing: Sequence[str]) -> bool:
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return False
+        with open(path, "rb", buffering=0) as stream:
+            told = json.loads(stream.read())
+        # As compact texts, which is quick: Python takes 1, 1.0 and True for equal.
+        return json.dumps({**told, **{key: document[key] for key in passing}}) == json.dumps(document)
+    except (OSError, ValueError, TypeError, RecursionError):  # none there, or no JSON of ours
+        return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,11 +53,12 @@ class Failures:
         for path in others:
             path.symlink_to(os.path.relpath(first, path.parent))
 
-    def drop(self, owner: Owner) -> None:
-        """Forget the owner's failure: the node is finished."""
-        with suppress(OSError):
-            if self._root.is_dir():
-                self._clear(self._path(owner))
+    def drop(self, owners: Iterable[Owner]) -> None:
+        """Forget the failures of the owners: their nodes are finished."""
+        if kept := set(self.kept()):
+            for path in kept.intersection(map(self._path, owners)):
+                with suppress(OSError):
+                    self._clear(path)
 
     def kept(self) -> list[Path]:
         """Every folder, and every link to one."""

@@ -150,9 +150,8 @@ def _rubbish(store: Store, seconds: float, runs: Running) -> Iterator[Path]:
     yield from _older(store.local / "runs", min(old_ns, runs.since_ns or now_ns))
     yield from (path for path in store.records.damaged() if path.lstat().st_mtime_ns < old_ns)
     yield from (path for path in store.failures.kept() if path.lstat().st_mtime_ns < old_ns)
-    for noted in store.refs.all():
-        if not noted.project.is_dir() and noted.path.stat().st_mtime_ns < old_ns:
-            yield noted.path
+    refs = {noted.path: noted.project for noted in store.refs.all()}
+    yield from (path for path, project in refs.items() if not project.is_dir() and path.stat().st_mtime_ns < old_ns)
 
 
 def _older(folder: Path, than_ns: int) -> list[Path]:

@@ -1,7 +1,8 @@
 """Refs: the last finished build of each node of each recipe, the "old" of `why` and what gc keeps.
 
 A ref is a convenience: losing one costs an explanation, or a build after a gc, never a wrong answer. The
-latest writer wins. Refs stay on the machine, because they name project folders.
+latest writer wins. Those of one variant share a file, since they are read and written together. Refs stay on the
+machine, because they name project folders.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mobuild.errors import ConfigError
+from mobuild.errors import ConfigError, StoreError
 from mobuild.fingerprint import Fingerprint, canonical, digest_bytes
+from mobuild.store import locks
 from mobuild.store.record import Condition, Record, file_name
 
-_SCHEMA = 1
-_PLACE = ("project", "recipe", "variant", "node")
+_SCHEMA = 2
+_PLACE = ("project", "recipe", "variant")
 _UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError)
 
 
@@ -60,7 +62,7 @@ class Refs:
     def get(self, project: Path, recipe: str, variant: str, node: str) -> Ref | None:
         """What `put` wrote last, if it can be read."""
         try:
-            return _ref(json.loads(self._path(project, recipe, variant, node).read_bytes()))
+            return _ref(_nodes(self._path(project, recipe, variant))[node])
         except _UNREADABLE:
             return None
 
@@ -69,35 +71,33 @@ class Refs:
         for path in sorted(self._root.glob("*/*.json")):
             with suppress(*_UNREADABLE):
                 document = json.loads(path.read_bytes())
-                project, recipe, variant, node = (str(document[name]) for name in _PLACE)
-                yield Noted(path, Path(project), recipe, variant, node, _ref(document))
+                project, recipe, variant = (str(document[name]) for name in _PLACE)
+                for node, row in document["nodes"].items():
+                    with suppress(*_UNREADABLE):
+                        yield Noted(path, Path(project), recipe, variant, node, _ref(row))
 
-    def put(self, project: Path, recipe: str, variant: str, node: str, record: Record) -> None:
-        """Remember `record`; a disk that refuses is a warning, for the build itself is done."""
-        if not self._writable:
+    def put(self, project: Path, recipe: str, variant: str, records: Mapping[str, Record]) -> None:
+        """Remember the record of each node; a disk that refuses is a warning, for the build itself is done."""
+        if not self._writable or not records:
             return
-        document = {
-            "schema": _SCHEMA,
-            "project": str(project.resolve()),
-            "recipe": recipe,
-            "variant": variant,
-            "node": node,
-            "key": record.key,
-            "fingerprint": record.fingerprint.document(),
-            "conditions": [dataclasses.asdict(one) for one in record.conditions],
-        }
-        path, data = self._path(project, recipe, variant, node), canonical(document)
+        path = self._path(project, recipe, variant)
         try:
-            if not _touched(path, data):
-                replace(path, data)
-        except OSError as error:
-            sentence = f"cache '{self._root}': `why` will not know this run ({error.strerror or error})"
+            if _says(path, records):
+                os.utime(path)  # it is of today again
+                return
+            with locks.held(path.parent / "lock"):  # others may put other nodes of the variant
+                nodes = {**_readable(path), **{node: _row(record) for node, record in records.items()}}
+                place = dict(zip(_PLACE, (str(project.resolve()), recipe, variant), strict=True))
+                replace(path, canonical({"schema": _SCHEMA, **place, "nodes": nodes}))
+        except (OSError, StoreError) as error:
+            reason = error.message if isinstance(error, StoreError) else error.strerror or error
+            sentence = f"cache '{self._root}': `why` will not know this run ({reason})"
             if sentence not in self._warnings:
                 self._warnings.append(sentence)
 
-    def _path(self, project: Path, recipe: str, variant: str, node: str) -> Path:
+    def _path(self, project: Path, recipe: str, variant: str) -> Path:
         # Digests, because a variant may hold any character and be longer than a file name.
-        return self._root / folder_of(project) / f"{digest_bytes(canonical([recipe, variant, node]))}.json"
+        return self._root / folder_of(project) / f"{digest_bytes(canonical([recipe, variant]))}.json"
 
 
 @functools.lru_cache(maxsize=16)
@@ -106,22 +106,47 @@ def folder_of(project: Path) -> str:
     return digest_bytes(os.fsencode(project.resolve()))[:12]
 
 
-def _touched(path: Path, data: bytes) -> bool:
-    """Whether the file says that already; then it is of today again, for a tenth of what writing it costs."""
+def _nodes(path: Path) -> dict[str, Any]:
+    """Node → what `_row` made of its record."""
+    with open(path, "rb", buffering=0) as stream:
+        nodes: dict[str, Any] = json.loads(stream.read())["nodes"]
+    return nodes
+
+
+def _readable(path: Path) -> dict[str, Any]:
     try:
-        if path.read_bytes() != data:
-            return False
-        os.utime(path)
-    except FileNotFoundError:
+        return {node: row for node, row in _nodes(path).items() if _ref(row)}
+    except _UNREADABLE:
+        return {}
+
+
+def _says(path: Path, records: Mapping[str, Record]) -> bool:
+    """Whether the file names those records already: what has the name of a record has its content."""
+    try:
+        nodes = _nodes(path)
+        return all(nodes[node]["record"] == _name(record) for node, record in records.items())
+    except _UNREADABLE:
         return False
-    return True
 
 
-def _ref(document: Mapping[str, Any]) -> Ref:
-    fingerprint = Fingerprint.from_document(document["fingerprint"])
-    if fingerprint.key != document["key"]:
-        raise ValueError("it belongs to another key")
-    return Ref(fingerprint, tuple(Condition(**one) for one in document["conditions"]))
+def _name(record: Record) -> str:
+    return f"{record.key}/{file_name(record.conditions)}"
+
+
+def _row(record: Record) -> dict[str, Any]:
+    return {
+        "record": _name(record),
+        "fingerprint": record.fingerprint.document(),
+        "conditions": [dataclasses.asdict(one) for one in record.conditions],
+    }
+
+
+def _ref(row: Mapping[str, Any]) -> Ref:
+    fingerprint = Fingerprint.from_document(row["fingerprint"])
+    ref = Ref(fingerprint, tuple(Condition(**one) for one in row["conditions"]))
+    if ref.record != row["record"]:
+        raise ValueError("it belongs to another record")
+    return ref
 
 
 def replace(path: Path, data: bytes) -> None:

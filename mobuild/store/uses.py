@@ -6,6 +6,7 @@ Noted at the end of a run; a repeated answer notes nothing, since a ref keeps wh
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,10 @@ class Uses:
         with suppress(OSError):
             self._root.mkdir(exist_ok=True)
             for name in names:
-                self._path(name).touch()
+                try:
+                    os.utime(self._place(name))  # a fifth of the time of a `touch`
+                except FileNotFoundError:
+                    self._path(name).touch()
 
     def last_ns(self, name: str) -> int:
         """When the record was last used; 0 when that is not known."""
@@ -37,4 +41,7 @@ class Uses:
         self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
-        return self._root / name.replace("/", ".").removesuffix(".json")
+        return Path(self._place(name))
+
+    def _place(self, name: str) -> str:
+        return f"{self._root}/{name.replace('/', '.').removesuffix('.json')}"

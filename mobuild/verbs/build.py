@@ -176,13 +176,14 @@ def _remember(session: Session, done: Run, run: str) -> None:
         return
     records = [result.record for result in done.results.values() if result.is_done and result.record]
     store.uses.note(store.records.name(record) for record in records)
-    members = []
+    members: list[Member] = []
+    owners: list[Owner] = []
     for number, job in enumerate(done.plan.jobs):
-        for name in job.graph.nodes:
-            result = done.of(number, name)
-            if result.is_done and result.record:
-                members.append(Member.of(job.recipe, job.variant, name, result.record))
-                place = (job.settings.project, job.recipe, job.variant, name)
-                store.refs.put(*place, result.record)
-                store.failures.drop(Owner(*place))
+        results = {name: done.of(number, name) for name in job.graph.nodes}
+        finished = {name: result.record for name, result in results.items() if result.is_done and result.record}
+        place = (job.settings.project, job.recipe, job.variant)
+        store.refs.put(*place, finished)
+        members += [Member.of(job.recipe, job.variant, name, record) for name, record in finished.items()]
+        owners += [Owner(*place, name) for name in finished]
+    store.failures.drop(owners)
     store.runs.put(run, done.plan.jobs[0].settings.project, members)

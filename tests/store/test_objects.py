@@ -258,7 +258,7 @@ def test_other_destination_is_replaced(store: Store, tmp_path: Path, there: str,
     else:
         copy.symlink_to(store.objects.path(lone.digest) if there == "link" else "nowhere")
 
-    store.objects.materialise(artifact.digest, copy)
+    store.objects.place(artifact, copy)
 
     assert not copy.is_symlink()
     if kind == "file":
@@ -266,6 +266,19 @@ def test_other_destination_is_replaced(store: Store, tmp_path: Path, there: str,
     else:
         assert sorted(path.name for path in copy.iterdir()) == ["data", "model.onnx", "run.sh"]
     assert [path.name for path in copy.parent.iterdir()] == ["copy"]
+
+
+def test_a_known_copy_that_was_changed_is_replaced(store: Store, tmp_path: Path) -> None:
+    artifact, copy = store.objects.publish(staged_file(store, b"content")), tmp_path / "copy"
+    for _ in range(2):
+        store.objects.place(artifact, copy)
+    before = copy.stat()
+    copy.write_bytes(b"CONTENT")
+    os.utime(copy, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    store.objects.place(artifact, copy)
+
+    assert copy.read_bytes() == b"content"
 
 
 def test_many_may_replace_one_folder_at_once(store: Store, tmp_path: Path) -> None:

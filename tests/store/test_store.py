@@ -126,14 +126,24 @@ def finished(opset: int) -> Record:
 def test_last_ref_wins(tmp_path: Path) -> None:
     refs = Store.open(tmp_path).refs
     for opset in (19, 20):
-        refs.put(tmp_path, "det", "l20+fp16/x", "onnx", finished(opset))
+        refs.put(tmp_path, "det", "l20+fp16/x", {"onnx": finished(opset)})
 
     assert refs.get(tmp_path, "det", "l20+fp16/x", "onnx") == Ref(finished(20).fingerprint, finished(20).conditions)
 
 
+def test_builds_of_different_nodes_keep_the_refs_of_each_other(tmp_path: Path) -> None:
+    refs = Store.open(tmp_path).refs
+    refs.put(tmp_path, "det", "l20", {"onnx": finished(19), "engine": finished(1)})
+    Store.open(tmp_path).refs.put(tmp_path, "det", "l20", {"onnx": finished(20)})
+
+    assert [refs.get(tmp_path, "det", "l20", name) for name in ("onnx", "engine")] == [
+        Ref(finished(opset).fingerprint, finished(opset).conditions) for opset in (20, 1)
+    ]
+
+
 def test_refs_of_other_projects_and_nodes_are_apart(tmp_path: Path) -> None:
     refs = Store.open(tmp_path).refs
-    refs.put(tmp_path, "det", "l20", "onnx", finished(20))
+    refs.put(tmp_path, "det", "l20", {"onnx": finished(20)})
 
     assert refs.get(tmp_path / "other", "det", "l20", "onnx") is None
     assert refs.get(tmp_path, "det", "l20", "engine") is None
@@ -141,7 +151,7 @@ def test_refs_of_other_projects_and_nodes_are_apart(tmp_path: Path) -> None:
 
 def test_damaged_ref_is_no_ref(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
-    store.refs.put(tmp_path, "det", "l20", "onnx", finished(20))
+    store.refs.put(tmp_path, "det", "l20", {"onnx": finished(20)})
     for path in (store.local / "refs").rglob("*.json"):
         path.write_bytes(path.read_bytes()[:-9])
 
