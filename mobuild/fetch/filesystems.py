@@ -48,6 +48,8 @@ def listed(uri: str) -> dict[str, Listed]:
         file_system, path = _resolved(uri)
         root, scheme = path.rstrip("/") + "/", scheme_of(uri)
         found = file_system.find(path.rstrip("/"), detail=True)
+        if not isinstance(found, dict):  # adlfs answers a list for a file
+            return {}
         return {
             name[len(root) :]: Listed(f"{scheme}://{name}", int(facts.get("size") or 0))
             for name, facts in found.items()

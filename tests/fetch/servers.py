@@ -42,6 +42,9 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError):
             answer(self, number)
 
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def handle(self) -> None:
         with suppress(OSError):  # of a client that trusts nobody
             super().handle()
