@@ -81,6 +81,9 @@ def _explained(uri: str) -> Iterator[None]:
         ) from error
     except FileNotFoundError as error:
         raise SourceError(f"source {shown!r}: there is no such file", "check its name and version") from error
+    except PermissionError as error:
+        reason = scrubbed(str(error))
+        raise SourceError(f"source {shown!r}: is not given to you: {reason}", _CREDENTIALS.get(extra, "")) from error
     except Exception as error:
         reason = scrubbed(str(error).replace(uri, shown))
         raise SourceError(
