@@ -91,7 +91,7 @@ def _nothing(measurements: Mapping[str, Any]) -> Iterator[Measured]:
 
 _NOT_YET = "this version of mobuild measures it nowhere"
 _VALIDATE, _ENGINE = ("validate", "validate_together"), ("build_engine",)
-_UNMEASURED = ("latency_p50_ms", "latency_p99_ms", "memory_mib", "image_mb", "against")
+_UNMEASURED = ("latency_p50_ms", "latency_p99_ms", "memory_mib", "image_mb")
 RULES: Mapping[str, Rule] = {
     **{key: Rule(_VALIDATE, _nothing) for key in _UNMEASURED},
     "accuracy_drop": Rule(_VALIDATE, _metric("drop")),
@@ -102,6 +102,8 @@ RULES: Mapping[str, Rule] = {
     "engine_mb": Rule(_ENGINE, _engine_mb),
 }
 _OPTIONS = ("allow_unmeasured",)
+AGAINST = "against"  # {ref: v1.3, accuracy_drop: 0.002}: the metrics of another revision instead of the reference's
+_AGAINST_LIMITS = ("accuracy_drop", "accuracy_drop_relative")
 
 
 def check(constraints: Constraints, where: str) -> None:
@@ -110,7 +112,7 @@ def check(constraints: Constraints, where: str) -> None:
     Raises:
         ConfigError: names the key; lists the known ones.
     """
-    known = (*RULES, *_OPTIONS)
+    known = (*RULES, AGAINST, *_OPTIONS)
     for key, value in constraints.items():
         if key not in known:
             raise ConfigError(
@@ -120,13 +122,33 @@ def check(constraints: Constraints, where: str) -> None:
             continue
         if key in _OPTIONS and not isinstance(value, bool):
             raise ConfigError(f"{where}: constraints.{key}: expected true or false, found {value!r}")
-        if key in RULES and key != "against" and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        if key in RULES and not _is_number(value):
             raise ConfigError(f"{where}: constraints.{key}: expected a number, found {value!r}")
+        if key == AGAINST:
+            _check_against(value, where)
+
+
+def _check_against(value: Any, where: str) -> None:
+    example = "against: {ref: v1.3, accuracy_drop: 0.002}"
+    if not isinstance(value, Mapping) or not isinstance(value.get("ref"), (str, int)) or value.get("ref") == "":
+        raise ConfigError(f"{where}: constraints.against: expected a revision `ref`, found {value!r}", example)
+    for key, limit in value.items():
+        if key not in ("ref", *_AGAINST_LIMITS):
+            near = did_you_mean(str(key), _AGAINST_LIMITS)
+            raise ConfigError(f"{where}: constraints.against: unknown key {key!r}.{near}", example)
+        if key != "ref" and not _is_number(limit):
+            raise ConfigError(f"{where}: constraints.against.{key}: expected a number, found {limit!r}", example)
+    if not any(key in value for key in _AGAINST_LIMITS):
+        raise ConfigError(f"{where}: constraints.against: expected {' or '.join(_AGAINST_LIMITS)}", example)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def own_limits(kind: str, constraints: Constraints) -> dict[str, Any]:
     """The constraints about a node of `kind`; what follows it differs where these do."""
-    own = (key for key, rule in RULES.items() if kind in rule.kinds)
+    own = [key for key, rule in RULES.items() if kind in rule.kinds] + [AGAINST] * (kind in _VALIDATE)
     return {key: constraints[key] for key in own if constraints.get(key) is not None}
 
 
@@ -137,6 +159,10 @@ def judge(kind: str, measurements: Mapping[str, Any], constraints: Constraints) 
         return None
     misses: list[str] = []
     unmeasured: list[str] = []
+    if against := limits.pop(AGAINST, None):
+        lost, unknown = _judged_against(measurements, against)
+        misses += lost
+        unmeasured += unknown
     for key, limit in limits.items():
         rule = RULES[key]
         found = list(rule.numbers(measurements))
@@ -152,9 +178,32 @@ def judge(kind: str, measurements: Mapping[str, Any], constraints: Constraints) 
     return Verdict("proxy" if measurements.get("device") == "proxy" else "passed")
 
 
+def _judged_against(measurements: Mapping[str, Any], limit: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """(misses, what could not be judged) of the metrics beside those of another revision."""
+    where = f"against {limit['ref']}"
+    metrics = measurements.get("metrics", {})
+    baseline = {name: value for found in limit.get("baseline", {}).values() for name, value in found.items()}
+    shared = [name for name in metrics if name in baseline]
+    if not shared:
+        has = ", ".join(baseline) or "none"
+        why = limit.get("missing") or f"no metric in common: {has} there, {', '.join(metrics) or 'none'} here"
+        return [], [f"{where}: not run: {why}"]
+    misses = []
+    for name in shared:
+        now, before = metrics[name]["value"], baseline[name]
+        drop = (before - now) * (-1 if metrics[name].get("better") == "lower" else 1)
+        found = {"accuracy_drop": drop, "accuracy_drop_relative": drop / abs(before) if before else None}
+        for key in _AGAINST_LIMITS:
+            value = found[key]
+            if key in limit and value is not None and value > limit[key]:
+                misses.append(
+                    f"{where}: {key} of metric {name!r}: {before:.9g} there, {now:.9g} here: {value:.9g}, "
+                    f"allowed at most {limit[key]:.9g}"
+                )
+    return misses, []
+
+
 def _side(key: str) -> str:
-    if key == "against":
-        return "one no worse than"
     return "at least" if RULES[key].is_floor else "at most"
 
 

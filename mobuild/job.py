@@ -56,6 +56,7 @@ class Settings:
     frozen: bool  # fail where anything would be built
     here: bool  # leave what this machine cannot build
     debug: bool  # run stale nodes in mobuild's own process, for a debugger
+    compare_build: bool  # compare.build
     junit: Path | None  # report.junit: where a build tells its nodes as test cases
     offline: bool  # ask no network: what is to be fetched must be in the cache
     format: str

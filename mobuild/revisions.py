@@ -13,6 +13,17 @@ from pathlib import Path
 from mobuild.errors import ConfigError
 
 
+def commit(revision: str, project: Path) -> str:
+    """The commit that `revision` names.
+
+    Raises:
+        ConfigError: the project is in no git repository, or there is no such revision.
+    """
+    _git(project, "rev-parse", "--show-toplevel")
+    found = _git(project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    return found.decode().strip()
+
+
 @contextmanager
 def unpacked(revision: str, project: Path) -> Iterator[Path]:
     """The project folder as it was at `revision`, in a folder that is removed afterwards.
@@ -23,10 +34,10 @@ def unpacked(revision: str, project: Path) -> Iterator[Path]:
         ConfigError: the project is in no git repository, there is no such revision, or the project was not in it.
     """
     top = Path(_git(project, "rev-parse", "--show-toplevel").decode().rstrip("\n"))
-    commit = _git(project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    named = commit(revision, project)
     inside = project.resolve().relative_to(top.resolve())
     with tempfile.TemporaryDirectory(prefix="mobuild-revision-") as folder:
-        archive = _git(top, "archive", "--format=tar", commit.decode().strip())
+        archive = _git(top, "archive", "--format=tar", named)
         with tarfile.open(fileobj=io.BytesIO(archive)) as members:
             members.extractall(folder, filter="data")
         place = Path(folder) / inside

@@ -16,6 +16,7 @@ VERBS = (
     "build",
     "plan",
     "why",
+    "compare",
     "check",
     "graph",
     "list",
@@ -41,6 +42,7 @@ _OF_A_SUBVERB = {"cache": {"export": "export", "import": "import_file", "key": "
 _OF_THE_CACHE = ("import_file", "gc", "inspect", "verify_all", "list_pins", "unpin", "between")
 _FORMATS = {
     "check": ("text", "json", "sarif"),
+    "compare": ("text", "json", "markdown"),
     "graph": ("text", "mermaid", "dot"),
     "inspect": ("text", "json", "in-toto"),
     **dict.fromkeys(("plan", "why", "list", "verify", "pin", "gc", "doctor", "cache", "adopt"), ("text", "json")),
@@ -88,7 +90,12 @@ def call_for(verb: str, bare: tuple[str, ...], words: Words) -> Call:
     """
     if verb in _OF_A_SUBVERB:
         return _checked(_subverb(verb, bare), words)
-    if len(bare) > (2 if verb in _OF_RUNS else 1 if verb in _OF_A_TARGET + _OF_A_NAME else 0):
+    if verb == "compare" and len(bare) != 2:
+        raise ConfigError(
+            f"compare: expected two revisions or runs, found {len(bare)}",
+            "mobuild compare v1.3 HEAD; '.' is the working tree, latest the last run",
+        )
+    if len(bare) > (2 if verb in (*_OF_RUNS, "compare") else 1 if verb in _OF_A_TARGET + _OF_A_NAME else 0):
         raise ConfigError(f"{verb}: what is {bare[-1]!r}?", f"overrides have an '=': target={bare[-1]}")
     if verb in _OF_RUNS and len(bare) == 1:
         raise ConfigError(

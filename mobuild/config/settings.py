@@ -24,7 +24,7 @@ from mobuild.job import Checking, Settings, Upkeep
 from mobuild.units import parse_age, parse_size
 from mobuild.versions import version_text
 
-FORMATS = ("text", "json", "sarif", "mermaid", "dot", "in-toto")
+FORMATS = ("text", "json", "markdown", "sarif", "mermaid", "dot", "in-toto")
 
 _VERSIONS = ("cuda", "driver", "python", "runtime")  # of the machine that an engine is for
 
@@ -54,6 +54,7 @@ def _settings(app: DictConfig, project: Project) -> Settings:
         frozen=_flag(app, "frozen"),
         here=_flag(app, "here"),
         debug=_flag(app, "debug"),
+        compare_build=_flag(app, "compare.build"),
         junit=_path(app, "report.junit"),
         offline=_flag(app, "offline"),
         format=_format(app),

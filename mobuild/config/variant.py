@@ -26,6 +26,7 @@ _STEERING = (
     "target",
     "cache",
     "against",
+    "compare",
     "secrets",
     "keep_going",
     "debug",

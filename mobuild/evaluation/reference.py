@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,12 @@ class Reference:
     layout: Layout
     manifest: Mapping[str, Any]
     scores: Mapping[str, Score]
+
+    @property
+    def samples_digest(self) -> str:
+        """Equal for equal samples in the same order; empty without samples."""
+        joined = "\n".join(self.digests)
+        return hashlib.sha256(joined.encode()).hexdigest() if joined else ""
 
     def row(self, sample: Sample) -> dict[str, Any]:
         """The reference's outputs for `sample`.

@@ -6,18 +6,15 @@ The other revision is planned by mobuild itself, in a folder of its own, with th
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mobuild.errors import ConfigError
 from mobuild.fingerprint import Change
 from mobuild.job import Job
 from mobuild.revisions import unpacked
+from mobuild.verbs.sides import answer, words_of
 
 
 @dataclass(frozen=True)
@@ -65,23 +62,11 @@ class _Side:
 
     @staticmethod
     def of(job: Job, folder: Path) -> _Side:
-        words = [word for word in job.overrides if not word.startswith(("against=", "format="))]
-        keys = _answer(folder, job, "mobuild.config.origins", words)
-        plan = _answer(folder, job, "mobuild", ["plan", "format=json", *words])
+        words = words_of(job)
+        place = "here" if folder == job.settings.project else f"at {job.settings.against}"
+        keys = answer(folder, job, place, "mobuild.config.origins", words)
+        plan = answer(folder, job, place, "mobuild", ["plan", "format=json", *words])
         return _Side(keys, {step["node"]: step for step in plan["steps"]})
-
-
-def _answer(folder: Path, job: Job, module: str, words: Sequence[str]) -> Any:
-    """The JSON that a program of mobuild's prints in `folder`; a plan with blocked steps is one, too."""
-    environment = {**os.environ, "MOBUILD_CACHE": str(job.settings.cache)}
-    command = [sys.executable, "-m", module, *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    try:
-        return json.loads(done.stdout)
-    except ValueError as error:
-        where = "here" if folder == job.settings.project else f"at {job.settings.against}"
-        said = done.stderr.strip().removeprefix("error: ")
-        raise ConfigError(f"{where}, these words cannot be composed: {said}", "name a later revision") from error
 
 
 def _keys(there: _Side, here: _Side) -> list[Difference]:

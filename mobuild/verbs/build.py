@@ -91,8 +91,8 @@ def _frozen(plan: Plan, name: str, stale: Frozen, on_error: Callable[[MobuildErr
 def _offer_answer(done: Run, placed: Sequence[Placed], session: Session) -> None:
     """Let the command line be answered without a plan next time, when there was nothing to do."""
     is_idle = all(result.state == "fresh" and result.step.reasons == () for result in done.results.values())
-    if done.plan.jobs[0].settings.junit:  # a file that may be gone next time
-        return
+    if done.plan.jobs[0].settings.junit or any(job.constraints.get("against") for job in done.plan.jobs):
+        return  # a file that may be gone next time, a revision that may be another
     if answers.recorder is None or not is_idle or done.status or session.store.warnings:
         return
     seen = witnesses.of_plan(done.plan, session.store, session.keys)

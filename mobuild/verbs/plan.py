@@ -11,6 +11,7 @@ from mobuild.report.explanation import misses, reasons
 from mobuild.report.needs import needs, sentence, shortages
 from mobuild.report.terminal import label
 from mobuild.steps import Plan, Step
+from mobuild.store.record import file_name
 from mobuild.verbs.offline import refuse_absent
 from mobuild.verbs.session import Session, findings, refuse, warn
 
@@ -38,9 +39,11 @@ def document(planned: Plan) -> dict[str, object]:
     steps = [
         {
             "node": label(planned, step),
+            "names": list(dict.fromkeys(user.name for user in step.users)),
             "kind": step.spec.node.kind,
             "state": step.state,
             "key": step.fingerprint.key if step.fingerprint else None,
+            "record": f"{step.record.key}/{file_name(step.record.conditions)}" if step.record else None,
             "reasons": list(reasons(planned, step)),
             "expected_seconds": step.expected_seconds,
             "code": dict(step.ways[-1].traits.code) if step.ways else {},

@@ -14,6 +14,7 @@ from mobuild.planner import Planner
 from mobuild.report import messages
 from mobuild.steps import Plan
 from mobuild.store import Store
+from mobuild.verbs.baselines import resolved
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Session:
         return Session(store, keys, Planner(store, keys))
 
     def plan(self, jobs: Sequence[Job]) -> Plan:
-        return self.planner.plan(jobs)
+        """The steps of `jobs`, whose constraints have their baselines."""
+        return self.planner.plan([resolved(job, self.store) for job in jobs])
 
 
 def findings(job: Job, keys: Keys) -> tuple[Finding, ...]:

@@ -44,7 +44,7 @@ class Validate:
     """
 
     kind: ClassVar[str] = "validate"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = True
     suffix: ClassVar[str] = ".json"
 
@@ -120,7 +120,9 @@ class Validate:
             measurements["metrics"] = compared(before, after, self.better)
             if "calibration" in inputs:
                 warnings += calibrated.warnings(inputs["calibration"], reference.manifest)
-        out.write_text(json.dumps(measurements, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        # Beside the measurements, the artifact has what another release can be compared with sample by sample.
+        each = {"samples_digest": reference.samples_digest, "scores": {name: after[name].each for name in after}}
+        out.write_text(json.dumps({**measurements, **each}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return Built(measurements, warnings=warnings)
 
     def _forms(self, inputs: Mapping[str, Path], scratch: Path) -> tuple[Form, ...]:
