@@ -119,10 +119,8 @@ def test_an_engine_for_a_card_that_is_not_here_is_left(tmp_path: Path) -> None:
     words = ("model=det.onnx", "nodes.engine.needs.model=onnx", "hardware=t4", "backend=tensorrt")
     done = project.mobuild("target=[onnx,engine]", *words, "here=true")
 
-    assert (
-        "left    det/t4+tensorrt+7a2c2088 engine: tensorrt is not installed here; "
-        "it is built on a machine with tensorrt and a t4\n"
-    ) in done.err
+    (left,) = [line for line in done.err.splitlines() if line.startswith("left ")]
+    assert left.endswith("engine: tensorrt is not installed here; it is built on a machine with tensorrt and a t4")
     assert done.out == f"{project.root}/det.onnx\n"
 
 

@@ -7,7 +7,7 @@ that equals the default, or that no node of the recipe reads, changes no name. T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -96,24 +96,38 @@ def _named_values(point: Point, base: Point) -> list[str]:
 def _other_digits(point: Point, base: Point) -> str:
     """Eight digits of what the other overrides change in the recipe's nodes; empty when that is nothing."""
     before, after = base.description, point.description
-    changed = {name: text for name, text in after.items() if before.get(name) != text}
+    changed = {name: difference for name in after if (difference := _difference(before.get(name, {}), after[name]))}
     return digest_bytes(canonical(changed))[:8] if changed else ""
 
 
-def _description(nodes: RecipeNodes) -> dict[str, Any]:
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries that differ: what else the node has may change later without another name."""
+    gone: dict[str, Any] = {key: None for key in before if key not in after}
+    return gone | {key: value for key, value in after.items() if key not in before or before[key] != value}
+
+
+def _description(nodes: RecipeNodes) -> dict[str, dict[str, Any]]:
     """Every node with all that the recipe says of it; of one that cannot be made, why."""
-    described: dict[str, Any] = {}
+    described: dict[str, dict[str, Any]] = {}
     for name in nodes.declared:
         try:
             spec = nodes.spec(name)
         except MobuildError as error:
-            described[name] = error.message
+            described[name] = {"error": error.message}
             continue
-        described[name] = [
-            *(spec.node.kind, _pairs(encode(spec.node))),
-            *(dict(spec.needs), str(spec.python or ""), dict(spec.env)),
-        ]
+        said = {"kind": spec.node.kind, "needs": dict(spec.needs), "python": str(spec.python or ""), "env": spec.env}
+        described[name] = dict(_flat("", {**said, "fields": encode(spec.node)}))
     return described
+
+
+def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The entries of nested mappings by their dotted names, and beside those the order of each mapping's keys."""
+    if isinstance(value, Mapping) and value:
+        yield f"{prefix}()", [str(key) for key in value]
+        for key, item in value.items():
+            yield from _flat(f"{prefix}.{key}", item)
+    else:
+        yield prefix, _pairs(value)
 
 
 def _pairs(value: Any) -> Any:
