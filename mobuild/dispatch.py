@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from mobuild.config.calls import VERBS, Call, call_for, check_format, verb_of
 from mobuild.config.overrides import Words, take_apart, value_of
 from mobuild.config.project import Project, find_project
-from mobuild.errors import ConfigError, MobuildError
+from mobuild.errors import ConfigError, MobuildError, StoreError
 from mobuild.faults import unforeseen
 from mobuild.job import Job
 from mobuild.report import messages
@@ -173,12 +174,19 @@ def _complete(line: str, project: Project) -> bool:
 
 
 def _check_here() -> None:
-    """Whatever comes asks for the current folder.
+    """Whatever comes asks for the current folder and for one of temporary files.
 
     Raises:
         ConfigError: it was removed meanwhile.
+        StoreError: there is no room for temporary files either.
     """
     try:
         Path.cwd()
     except FileNotFoundError as error:
         raise ConfigError("the current folder does not exist any more", "cd to the project") from error
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise StoreError(
+            f"no folder takes temporary files: {error.strerror}", "make room there, or set TMPDIR to another folder"
+        ) from error

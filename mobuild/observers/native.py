@@ -24,6 +24,7 @@ from mobuild.observers.presence import ABSENT
 READS = "MOBUILD_READS"  # the variable that names the file of the records
 PRELOAD = "LD_PRELOAD"
 CHANGING = "changing"
+_LOST = "its records could not be written: the disk is full, or the library does not load"
 
 _SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/run", "/sbin", "/snap", "/usr")
 _STATE = ("/var/cache", "/var/lib", "/var/log", "/var/run")
@@ -57,11 +58,15 @@ class Reads:
         data = _content(self._records) if os.path.isfile(self._records) else b""
         self._begin = len(data)
         self.is_on = any(one.what == "x" and one.pid == os.getpid() for one in _opens(data))
+        if self._records and not self.is_on:
+            self.failure = _LOST
 
     def stop(self) -> None:
         try:
-            if self.is_on:
+            if self.is_on and os.path.isfile(self._records):
                 self._collect()
+            elif self.is_on:
+                self.failure = _LOST
         except Exception as error:  # noqa: BLE001 - whatever it is, the node must go on; the record says so
             self.failure = f"{type(error).__name__}: {error}"
 

@@ -39,8 +39,11 @@ static void append(char what, const char *token, const char *folder, size_t fold
     struct iovec parts[] = {{head, head_size}, {(void *)token, strlen(token)}, {" ", 1},
                             {(void *)folder, folder_size}, {"/", folder_size > 0}, {(void *)path, strlen(path) + 1}};
     int out = unnoted_open(records, O_WRONLY | O_APPEND);
+    size_t size = 0;
     if (out < 0) return;
-    if (writev(out, parts, 6) < 0) { /* a full disk: the node has worse to tell */ }
+    for (int i = 0; i < 6; i++) size += parts[i].iov_len;
+    /* On a full disk some records would be missing: then there are none, which native.py tells. */
+    if (writev(out, parts, 6) != (ssize_t)size) syscall(SYS_unlinkat, AT_FDCWD, records, 0);
     syscall(SYS_close, out);
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.steps import NODES, Steps, assert_whole, environment, steps_project
-from tests.projects import Finished
+from tests.projects import Finished, recipe_project
 
 
 @pytest.fixture
@@ -74,3 +75,41 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     assert after.status == 0
     assert set(ran) == {"one"} and set(steps.ran()) == set(NODES)
     assert_whole(steps.project.cache)
+
+
+def test_a_record_of_reads_that_had_no_room_is_told(tmp_path: Path, disk: Path) -> None:
+    """Temporary files may lie on a disk of their own, which a node fills and clears again."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    nodes = """\
+  all: {kind: command, cmd: "sh -c 'cat /dev/zero > $TMPDIR/fill; cat words/* > $0; rm $TMPDIR/fill' {out}", out: .txt}
+"""
+    words = {f"words/{'a long name ' * 8}{number}.txt": f"{number}\n" for number in range(200)}
+    project = recipe_project(tmp_path, nodes, words)
+
+    done = project.mobuild("target=all", env={"TMPDIR": str(disk)})
+
+    sidecar = json.loads((project.root / "build/small/cpu/all.txt.json").read_text())
+    assert "preload" not in sidecar["observed_by"]
+    assert (
+        "warning: small/cpu all: the observer of preload stopped (its records could not be written: the disk is full, "
+        "or the library does not load); later reads are not known"
+    ) in done.err.splitlines()
+
+
+def test_without_room_for_temporary_files_it_says_what_to_set(tmp_path: Path, disk: Path) -> None:
+    project = recipe_project(tmp_path, "  a: {kind: command, cmd: 'touch {out}', out: .txt}\n")
+    everywhere = "import tempfile; tempfile._candidate_tempdir_list = lambda: ['/nowhere']; import mobuild.cli"
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"{everywhere}; mobuild.cli.main()", "target=a"],
+        cwd=project.root,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: no folder takes temporary files: No usable temporary directory found in ['/nowhere']\n"
+        "  make room there, or set TMPDIR to another folder\n"
+    )
