@@ -41,6 +41,11 @@ spec.loader.exec_module(module)
 BOOTSTRAP = LOADER + "from mobuild import worker\nworker.main(sys.argv[1], int(sys.argv[2]))\n"
 
 
+# What changes the meaning of the user's Python is the same for everyone: without a seed, sets of text have another
+# order in each process; the encoding of files is not the locale's; and asserts are not left out.
+_MEANING = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PYTHONOPTIMIZE": ""}
+
+
 class Child:
     """One worker process, from start to the status it left."""
 
@@ -160,9 +165,8 @@ def _started(command: list[str], log: Any, variables: Mapping[str, str]) -> subp
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            # readline, for one, sets variables that only C sees: not to pass on. Without a seed of the hash, sets of
-            # text have another order in each process.
-            env={**os.environ, "PYTHONHASHSEED": "0", **variables},
+            # readline, for one, sets variables that only C sees: not to pass on.
+            env={**os.environ, **_MEANING, **variables},
             start_new_session=True,
         )
     except OSError as error:

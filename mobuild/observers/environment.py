@@ -23,9 +23,10 @@ ABSENT = "-"
 SECRET = "secret"
 WHOLE = "*"
 _OURS = frozenset((PRELOAD, READS))  # how mobuild itself watches
-_SET = frozenset(("ORT_DISABLE_TELEMETRY", "PYTHONHASHSEED", "MOBUILD_SHELL"))  # what mobuild sets for a node
+# What mobuild sets for a node.
+_SET = frozenset(("ORT_DISABLE_TELEMETRY", "PYTHONHASHSEED", "PYTHONUTF8", "PYTHONOPTIMIZE", "MOBUILD_SHELL"))
 _FLEETING = _OURS | _SET | frozenset(("_", "OLDPWD", "SHLVL", "LINES", "COLUMNS"))
-_PLACES = _OURS | frozenset(("PATH", "TMPDIR", "TEMP", "TMP"))
+_PLACES = _OURS | _SET | frozenset(("PATH", "TMPDIR", "TEMP", "TMP"))
 _SHORTEST_SECRET = 6  # shorter ones (`1`, `none`) would blank out ordinary text
 _SECRETS = ("*_TOKEN", "*_SECRET", "*PASSWORD*", "*_KEY")
 

@@ -280,3 +280,14 @@ def test_sets_of_text_have_one_order_in_every_process(tmp_path: Path) -> None:
     verified = project.mobuild("verify", "verify.rebuild=true", "target=words", env={"PYTHONHASHSEED": "random"})
 
     assert "deterministic" in verified.out and "varies" not in verified.out
+
+
+def test_asserts_and_encodings_are_the_same_in_every_environment(tmp_path: Path) -> None:
+    script = "import sys\nopen(sys.argv[1], 'w').write(f'{__debug__} {len(open(\"umlaut.txt\").read())}')\n"
+    nodes = '  words: {kind: command, cmd: "python words.py {out}", out: .txt}\n'
+    project = recipe_project(tmp_path, nodes, {"words.py": script, "umlaut.txt": "ä"})
+
+    other = {"PYTHONOPTIMIZE": "2", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    project.mobuild("target=words", env=other)
+
+    assert (project.root / "build/small/cpu/words.txt").read_text() == "True 1"
