@@ -27,7 +27,6 @@ from mobuild.executors.job import Executor, Observed, Outcome
 from mobuild.executors.job import Job as WorkerJob
 from mobuild.faults import unforeseen
 from mobuild.fingerprint import Digest
-from mobuild.graph import NodeSpec
 from mobuild.keys import has_user_code, runs_program
 from mobuild.planner import Planner
 from mobuild.results import Result
@@ -150,7 +149,8 @@ class Builder:
             except MobuildError as error:
                 error.look = self._keep(step, job, staging)
                 raise
-        found = conditions(_counting(outcome.observed, step.spec), step.spec.root, step.fingerprint.toolchain)
+        here = self.planner.surroundings(step.spec)
+        found = conditions(_counting(outcome.observed, step), here, step.fingerprint.toolchain)
         if self.strict and undeclared(found):
             raise undeclared_inputs(step.spec.name, found)
         with self.store.claims.keeping():  # gc must not take an object whose record is still to come
@@ -224,12 +224,13 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _counting(observed: Observed, spec: NodeSpec) -> Observed:
-    """What counts of the things seen: those that the user's code asked for. The packages of a process that only
-    runs a program are mobuild's."""
-    if has_user_code(spec):
-        return observed
-    return dataclasses.replace(observed, distributions={}) if runs_program(spec) else Observed()
+def _counting(observed: Observed, step: Step) -> Observed:
+    """What counts of the things seen: those that the user's code asked for and no key knows. The packages of a process
+    that only runs a program are mobuild's."""
+    if has_user_code(step.spec):
+        known = {name for way in step.ways for name in way.traits.missing}
+        return dataclasses.replace(observed, missing=tuple(name for name in observed.missing if name not in known))
+    return dataclasses.replace(observed, distributions={}) if runs_program(step.spec) else Observed()
 
 
 def _named_error(fault: Exception, where: str, folder: Path) -> MobuildError:

@@ -7,8 +7,10 @@ conditions hold. Paths inside the project are kept relative to its root, so that
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.closure import module_digest
@@ -20,6 +22,7 @@ from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, v
 from mobuild.observers.files import folder_digest
 from mobuild.observers.native import CHANGING
 from mobuild.observers.presence import is_there, link_digest
+from mobuild.search import Search
 from mobuild.store import Condition, StatCache
 from mobuild.toolchain import Environment
 
@@ -27,8 +30,28 @@ _DECLARABLE = ("file", "folder", "presence", "link", "environment")
 _SHOWN = 6  # of the inputs that a warning names
 
 
-def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tuple[Condition, ...]:
+@dataclass(frozen=True)
+class Surroundings:
+    """What conditions are compared with: a project, the recipe's folder and the interpreter's in which modules are
+    found, and the folders that mobuild itself makes (`ignored`), which do not count in a folder's listing."""
+
+    root: Path
+    folder: Path
+    environment: Environment
+    ignored: Sequence[str] = ()
+
+    def place(self, module: str) -> str:
+        """Where the module of that name would be loaded from; `-` when nowhere."""
+        return _name(self._search.place(module), self.root) or ABSENT
+
+    @functools.cached_property
+    def _search(self) -> Search:
+        return Search((str(self.folder), str(self.root), *self.environment.paths))
+
+
+def conditions(observed: Observed, here: Surroundings, keyed: Mapping[str, str]) -> tuple[Condition, ...]:
     """`observed` as sorted conditions; distributions that the key already holds (`keyed`) are left out."""
+    root = here.root
     found = [Condition("file", _name(path, root), value) for path, value in observed.files.items()]
     found += [Condition("folder", _name(path, root), value) for path, value in observed.folders.items()]
     found += [Condition("presence", _name(path, root), value) for path, value in observed.presence.items()]
@@ -40,7 +63,16 @@ def conditions(observed: Observed, root: Path, keyed: Mapping[str, str]) -> tupl
         for name, version in observed.distributions.items()
         if name not in keyed
     ]
+    found += _imports(observed, here)
     return tuple(sorted(set(found), key=lambda one: (one.kind, one.name)))
+
+
+def _imports(observed: Observed, here: Surroundings) -> Iterator[Condition]:
+    """Which file a module's name means, where the search path alone decides: another one may come before it."""
+    wanted = {name: _name(path, here.root) for name, path in observed.modules.items() if name != path}
+    for name, place in {**dict.fromkeys(observed.missing, ABSENT), **wanted}.items():
+        if here.place(name) == place:
+            yield Condition("import", name, place)
 
 
 def undeclared(found: Sequence[Condition]) -> tuple[Condition, ...]:
@@ -60,31 +92,36 @@ def undeclared_inputs(node: str, found: Sequence[Condition]) -> NodeFailed:
     return NodeFailed(f"node {node!r}: {reads(found)}", how(node, found))
 
 
-def broken(
-    wanted: Sequence[Condition], root: Path, files: StatCache, environment: Environment, ignored: Sequence[str]
-) -> tuple[Change, ...]:
-    """The conditions that do not hold now, as changes from what the record saw.
+def broken(wanted: Sequence[Condition], here: Surroundings, files: StatCache) -> tuple[Change, ...]:
+    """The conditions that do not hold now, as changes from what the record saw."""
+    pairs = ((one, _current(one, here, files)) for one in wanted)
+    return tuple(
+        Change(f"{one.kind} {one.name}", _shown(one, one.value), _shown(one, now))
+        for one, now in pairs
+        if now != one.value
+    )
 
-    `ignored` are the folders that mobuild itself makes; they do not count in a folder's listing.
-    """
-    pairs = ((one, _current(one, root, files, environment, ignored)) for one in wanted)
-    return tuple(Change(f"{one.kind} {one.name}", one.value[:12], now[:12]) for one, now in pairs if now != one.value)
+
+def _shown(one: Condition, value: str) -> str:
+    return value if one.kind == "import" else value[:12]
 
 
-def _current(one: Condition, root: Path, files: StatCache, environment: Environment, ignored: Sequence[str]) -> str:
+def _current(one: Condition, here: Surroundings, files: StatCache) -> str:
     """What a condition's subject is now; `-` when it is absent, empty when it is there and cannot be looked at."""
     if one.kind == "environment":
         return _variable(one)
     if one.kind == "distribution":
-        return environment.distributions.get(one.name, ABSENT)
-    path = root / one.name
+        return here.environment.distributions.get(one.name, ABSENT)
+    if one.kind == "import":
+        return here.place(one.name)
+    path = here.root / one.name
     try:
         if one.kind == "presence":
             return is_there(path)
         if one.kind == "link":
             return link_digest(path)
         if one.kind == "folder":
-            return folder_digest(str(path), ignored)
+            return folder_digest(str(path), here.ignored)
         if not path.is_file():
             return "" if path.exists() else ABSENT
         return module_digest(path) if one.kind == "module" else files.sha256(path)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from mobuild.conditions import broken
+from mobuild.conditions import Surroundings, broken
 from mobuild.fingerprint import Change, Key
 from mobuild.store import Record, Store
-from mobuild.toolchain import Environment
 
 
 @dataclass(frozen=True)
@@ -20,16 +17,13 @@ class Miss:
     is_lost: bool = False
 
 
-def look_up(store: Store, key: Key, root: Path, environment: Environment, ignored: Sequence[str]) -> Record | Miss:
-    """The record to take for `key`, or why there is none.
-
-    `root` is the project's, against which conditions are compared; `ignored` are folders of mobuild's own.
-    """
+def look_up(store: Store, key: Key, here: Surroundings) -> Record | Miss:
+    """The record to take for `key`, or why there is none."""
     nearest: tuple[Change, ...] = ()
     is_lost = False
     with store.claims.keeping():
         for record in store.records.find(key):
-            missed = broken(record.conditions, root, store.files, environment, ignored)
+            missed = broken(record.conditions, here, store.files)
             if not missed and store.objects.has(record.artifact):
                 store.claims.add(store.records.name(record))
                 return record

@@ -29,6 +29,7 @@ class Traits:
     code: Mapping[str, str]
     toolchain: Mapping[str, str]
     files: tuple[Path, ...]  # the first-party files behind `code`
+    missing: frozenset[str]  # modules that the code imports and that are nowhere; the key changes when they come
 
     def fingerprint(self, spec: NodeSpec, inputs: Mapping[str, str]) -> Fingerprint:
         node = spec.node
@@ -96,7 +97,8 @@ class Keys:
         params = parameters(spec.node)
         if spec.env:
             params["env"] = dict(spec.env)
-        return Traits(params, code, versions, files)
+        missing = frozenset(name for each in closures for name in each.missing)
+        return Traits(params, code, versions, files, missing)
 
     def forget_code(self) -> None:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""

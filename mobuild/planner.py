@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild import elsewhere, judging, sources
-from mobuild.conditions import broken, undeclared, undeclared_inputs
+from mobuild.conditions import Surroundings, broken, undeclared, undeclared_inputs
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed, SourceError, ToolchainError
 from mobuild.fingerprint import Change, Fingerprint, canonical, digest_bytes
@@ -229,8 +229,7 @@ class Planner:
         missed = Miss()
         for way in step.ways:
             fingerprint = way.fingerprint(inputs)
-            environment = self.keys.environment(way.spec.python)
-            found = look_up(self.store, fingerprint.key, way.spec.root, environment, self.ignored)
+            found = look_up(self.store, fingerprint.key, self.surroundings(way.spec))
             if isinstance(found, Record):
                 self._refuse_undeclared(step, found)
                 return dataclasses.replace(
@@ -265,9 +264,12 @@ class Planner:
 
     def _changes_since(self, last: Ref, now: Fingerprint, way: Way) -> tuple[Change, ...]:
         """What differs from the last build: of its fingerprint, and of what was observed beyond that."""
-        environment = self.keys.environment(way.spec.python)
-        observed = broken(last.conditions, way.spec.root, self.store.files, environment, self.ignored)
+        observed = broken(last.conditions, self.surroundings(way.spec), self.store.files)
         return now.changes_since(last.fingerprint) + observed
+
+    def surroundings(self, spec: NodeSpec) -> Surroundings:
+        """What the conditions of a node's records are compared with."""
+        return Surroundings(spec.root, spec.folder, self.keys.environment(spec.python), self.ignored)
 
     def last(self, step: Step) -> Ref | None:
         """The last build of this node of this variant."""

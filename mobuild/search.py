@@ -43,6 +43,16 @@ class Search:
         """The submodule `name` of `package`."""
         return self._in(name, package.folders)
 
+    def place(self, name: str) -> str:
+        """Where the module of a full name is: its file, a namespace package's first folder, or empty for none."""
+        first, *rest = name.split(".")
+        found = self.top_level(first)
+        for part in rest:
+            found = self.below(found, part) if found else None
+        if found is None:
+            return ""
+        return str(found.file or "".join(found.folders[:1]) or first)
+
     def _in(self, name: str, folders: Sequence[str]) -> Found | None:
         portions = []
         for folder in folders:

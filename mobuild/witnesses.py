@@ -72,8 +72,9 @@ def _of_step(step: Step) -> Iterator[Path]:
             yield from (path, path.parent)
     for kind in ("file", "folder", "presence", "module"):
         yield from (step.spec.root / one.name for one in _conditions(step, kind))
-    for one in _conditions(step, "link"):
-        yield from (step.spec.root / one.name, (step.spec.root / one.name).parent)
+    places = [one.name for one in _conditions(step, "link")] + [one.value for one in _conditions(step, "import")]
+    for place in places:
+        yield from (step.spec.root / place, (step.spec.root / place).parent)
 
 
 def _of_record(record: Record, store: Store) -> Iterator[Path]:

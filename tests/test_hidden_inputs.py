@@ -41,7 +41,8 @@ HERE = Path(__file__).parent
 
 def plug():
     """Found by a name that is put together at run time."""
-    return importlib.import_module("plug" + "in").VALUE
+    names = [name for name in ("plug" + "in", "plug" + "in2", "plug" + "in3") if importlib.util.find_spec(name)]
+    return sum(importlib.import_module(name).VALUE for name in names)
 
 
 def by_path():
@@ -103,6 +104,7 @@ FILES = {
     "recipes/small.json": '{"value": 13.0}',
     "recipes/large.json": '{"value": 17.0}',
     "libraries/outside.py": "VALUE = 19.0\n",
+    "libraries/plugin2.py": "VALUE = 1.0\n",
     "recipes/flag": "content that nobody reads\n",
     "recipes/README.txt": "read by nobody\n",
 }
@@ -148,6 +150,14 @@ ROWS = {
     ),
     "the same with the time put back": Row(_put_back_mtime, ["module recipes/plugin.py: # → #"]),
     "the same with a time to come": Row(_in_the_future, ["module recipes/plugin.py: # → #"]),
+    "a module that comes before it": Row(
+        lambda project: project.write("recipes/plugin2.py", "VALUE = 2.0\n"),
+        ["import plugin2: libraries/plugin2.py → recipes/plugin2.py"],
+    ),
+    "a module that was missing under such a name": Row(
+        lambda project: project.write("libraries/plugin3.py", "VALUE = 3.0\n"),
+        ["import plugin3: - → libraries/plugin3.py"],
+    ),
     "a comment in it": Row(lambda project: project.write("recipes/plugin.py", "VALUE = 5.0  # five\n"), []),
     "a module loaded by its path": Row(
         lambda project: project.write("recipes/by_path.py", "VALUE = 8.0\n"), ["module recipes/by_path.py: # → #"]

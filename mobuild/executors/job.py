@@ -7,7 +7,7 @@ that send jobs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -57,6 +57,7 @@ class Observed:
     presence: Mapping[str, str] = field(default_factory=dict)  # path that was only looked for → `present`
     links: Mapping[str, str] = field(default_factory=dict)  # path → SHA-256 of where it leads; `present` when no link
     environment: Mapping[str, str] = field(default_factory=dict)  # name → SHA-256 of the value
+    missing: Sequence[str] = ()  # modules that the user's code asked for and that are nowhere
     modules: Mapping[str, str] = field(default_factory=dict)  # first-party, loaded at run time → path
     sources: Mapping[str, str] = field(default_factory=dict)  # path of such a module → SHA-256 as run
     distributions: Mapping[str, str] = field(default_factory=dict)  # third-party, loaded → version

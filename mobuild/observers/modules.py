@@ -17,7 +17,9 @@ from importlib.machinery import SourceFileLoader
 from typing import Any, Mapping
 
 from mobuild.firstparty import is_first_party, is_installed
+from mobuild.observers.readers import is_users_import
 
+_missing: set[str] = set()  # asked for by the user's code and found by nobody
 _read: dict[str, str] = {}  # source file → SHA-256 of the bytes that were executed
 
 _AT_START = frozenset(sys.modules)
@@ -50,6 +52,21 @@ def install() -> None:
 
     SourceFileLoader.path_stats = fresh_path_stats  # type: ignore[method-assign]
     SourceFileLoader.get_data = noted_data  # type: ignore[method-assign, assignment]
+    sys.meta_path.append(_Last)
+
+
+class _Last:
+    """The finder that is asked when no other one found a module, and only notes that."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        if is_users_import():
+            _missing.add(name)
+
+
+def missing() -> list[str]:
+    """The modules that the user's code asked for and that are not there."""
+    return sorted(_missing - set(sys.modules))
 
 
 def first_party(known: frozenset[str]) -> dict[str, str]:

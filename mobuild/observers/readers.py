@@ -10,6 +10,7 @@ import sys
 
 from mobuild.firstparty import is_first_party, is_installed, is_stdlib
 
+_IMPORTERS = tuple(os.path.join("importlib", name) for name in ("__init__.py", "util.py"))
 _METADATA = os.path.join("importlib", "metadata", "__init__.py")  # looks for distributions along the search path
 _BY_DESCRIPTOR = ("_rmtree", "_fwalk")  # of shutil and os: they open names below a folder that no event tells
 
@@ -34,3 +35,14 @@ def nearest_reader(event: str) -> str:
             found = "library"
         frame = frame.f_back  # type: ignore[assignment]
     return found
+
+
+def is_users_import() -> bool:
+    """Whether the finder that calls this is asked by the user's code, the nearest outside the import machinery."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith("<frozen importlib") and not file.endswith(_IMPORTERS):
+            return is_first_party(file)
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

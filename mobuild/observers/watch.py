@@ -46,6 +46,7 @@ class Watch:
             "presence": self._unread(self._files.presence, loaded),
             "links": {**self._unread(self._files.links, loaded), **self._leading()},
             "environment": self._variables.read,
+            "missing": modules.missing(),
             "modules": {**{path: path for path in self._reads.modules}, **loaded},
             "sources": {**self._reads.modules, **modules.sources(loaded)},
             "distributions": modules.distributions() if self._distributions else {},

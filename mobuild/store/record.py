@@ -18,7 +18,7 @@ from mobuild.store.objects import Artifact
 
 _SCHEMA = 2
 _SORTED = json.JSONEncoder(sort_keys=True)
-KINDS = ("file", "folder", "presence", "link", "environment", "module", "distribution")
+KINDS = ("file", "folder", "presence", "link", "environment", "module", "import", "distribution")
 
 
 class Unreadable(Exception):
