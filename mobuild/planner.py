@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mobuild import elsewhere, judging, sources
+from mobuild import elsewhere, judging, places, sources
 from mobuild.conditions import Surroundings, broken, undeclared, undeclared_inputs
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed, SourceError, ToolchainError
@@ -38,7 +38,9 @@ class Planner:
     def plan(self, jobs: Sequence[Job]) -> Plan:
         """The steps of `jobs` as things stand now; a job's own errors block its steps and no others."""
         self.jobs = tuple(jobs)
-        own = (self.store.root, self.store.local, *(job.settings.build for job in jobs))
+        own = [*places.own(self.store.root, self.store.own)]
+        for build in dict.fromkeys(job.settings.build for job in jobs):
+            own += places.own(build, places.made_in(build, {job.recipe for job in jobs}))
         # Programs that follow links (`find -L`) list the folders where they lie.
         self.ignored = tuple(dict.fromkeys(str(place) for path in own for place in (path, path.resolve())))
         drafts, users, of = self._drafts()

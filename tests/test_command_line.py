@@ -164,11 +164,24 @@ def test_the_path_of_what_was_not_built_says_how_to_build_it(toy: Project) -> No
 
 def test_clean_removes_build_and_not_the_cache(empty: Project) -> None:
     empty.write("build/toy/cpu/engine.onnx", "old")
+    empty.write("build/toy/cpu/run.json", "{}")
 
     empty.mobuild("clean")
 
     assert not (empty.root / "build").exists()
     assert empty.mobuild("clean").out.startswith("nothing to clean")
+
+
+def test_clean_leaves_what_others_keep_in_build(empty: Project) -> None:
+    for name in ("toy/cpu/run.json", "det/l4/.engine.plan-x1/new/a", ".answers/1", "lib/ops.so", "CMakeCache.txt"):
+        empty.write(f"build/{name}", "{}")
+
+    done = empty.mobuild("clean")
+
+    assert sorted(path.name for path in (empty.root / "build").iterdir()) == ["CMakeCache.txt", "lib"]
+    assert done.out == (
+        f"removed what mobuild made in {empty.root}/build, and nothing else there; the cache still has every artifact\n"
+    )
 
 
 def test_several_recipes_without_a_default_are_listed(toy: Project, tmp_path: Path) -> None:

@@ -213,3 +213,27 @@ def test_a_new_name_in_a_folder_that_a_command_lists_is_a_change(lister: Project
 
     assert lister.built("target=[all,one,made]", recipe="small") == ran
     assert name in (lister.root / "build/small/cpu/all.txt").read_text()
+
+
+AMONG_OURS = {
+    "another build's output": "build/lib/words.txt",
+    "data beside the cache": "data/words.txt",
+    "data in memory": "/dev/shm/mobuild-test-{name}/words.txt",
+}
+
+
+@pytest.mark.parametrize("place", AMONG_OURS)
+def test_what_lies_among_the_folders_of_mobuild_is_an_input(tmp_path: Path, place: str) -> None:
+    file = AMONG_OURS[place].format(name=tmp_path.name)
+    nodes = f"  one: {{kind: command, cmd: \"sh -c 'cat {file} > $0' {{out}}\", out: .txt}}\n"
+    project = recipe_project(tmp_path, nodes, {file: "one\n"})
+    project = Project(project.root, project.root / "data")
+    project.mobuild("target=one")
+    assert project.built("target=one", recipe="small") == set()
+
+    project.write(file, "two\n")
+    ran = project.built("target=one", recipe="small")
+    if file.startswith("/dev/shm/"):
+        shutil.rmtree(Path(file).parent)
+
+    assert ran == {"one"}

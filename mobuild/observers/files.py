@@ -27,6 +27,7 @@ from mobuild.observers.readers import nearest_reader
 
 _EVENTS = ("open", "os.listdir", "os.scandir")
 _SYSTEM = ("/proc", "/sys", "/dev")
+_MEMORY = "/dev/shm"  # holds files as any disk
 _NAMED_BY_CONTENT = "/.git/objects/"  # whoever finds something there by what else was read finds the same again
 _CHUNK = 1 << 20
 
@@ -135,7 +136,9 @@ class Files:
             return False
         if _NAMED_BY_CONTENT in f"{path}/":
             return False
-        return not any(is_below(path, folder) for folder in _SYSTEM + self.ignored + self._own)
+        if any(is_below(path, folder) for folder in _SYSTEM) and not is_below(path, _MEMORY):
+            return False
+        return not any(is_below(path, folder) for folder in self.ignored + self._own)
 
     def _is_users(self, name: str, path: str) -> bool:
         """Whether an event is the user's doing. Below the project also what has no reader: a thread of a library.

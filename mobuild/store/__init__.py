@@ -120,6 +120,11 @@ class Store:
             if not self.objects.holds(record.artifact.digest):
                 self.records.set_aside(record)
 
+    @property
+    def own(self) -> tuple[Path, ...]:
+        """All that belongs to the store in its folder, which may lie among the user's data."""
+        return tuple(self.root / name for name in _OWN)
+
     def machines(self) -> list[Path]:
         """The parts of all machines that built into this store."""
         return sorted(path for path in (self.root / "local").glob("*") if path.is_dir())
@@ -157,6 +162,7 @@ def _lay_out(root: Path, local: Path) -> bool:
     return all(os.access(folder, os.W_OK | os.X_OK) for folder in folders)
 
 
+_OWN = ("CACHEDIR.TAG", "README.md", ".gitignore", "format", "local", "objects", "pins", "records")
 _LOCAL = ("locks", "staging", "refs")
 
 
