@@ -18,6 +18,7 @@ from mobuild.contract.options import command_is_known
 from mobuild.contract.precision import backend_builds
 from mobuild.contract.profiles import asked_sizes_rise
 from mobuild.contract.rules import Model, Request, check, check_model
+from mobuild.contract.software import release_is_driven
 from mobuild.errors import Refused
 from mobuild.graph import NodeSpec
 from mobuild.job import Job
@@ -77,7 +78,11 @@ def _of_engine(spec: NodeSpec, request: Request) -> tuple[Finding, ...]:
     node: Any = spec.node
     where = f"node {spec.name!r}"
     lacking = node.backend.lacks(node.precision)
-    return (*backend_builds(lacking, request, where), *asked_sizes_rise(node.shapes, where))
+    return (
+        *release_is_driven(request, where),
+        *backend_builds(lacking, request, where),
+        *asked_sizes_rise(node.shapes, where),
+    )
 
 
 def of_step(job: Job, name: str, keys: Keys, summary: Summary, node: str, data: Data) -> tuple[Finding, ...]:

@@ -10,15 +10,19 @@ from typing import Any
 
 from mobuild.errors import ConfigError
 
+_VERSION = re.compile(r"\d+(\.\d+)*([-.+]?[a-zA-Z][\w.+-]*)?")
+
 
 def version_text(value: Any, name: str = "version") -> str:
-    """`value` when it is text; `name` is the field that it came from.
+    """`value` when it is the text of a version, or empty; `name` is the field that it came from.
 
     Raises:
-        ConfigError: a number, which has lost its trailing zeros, or no text at all.
+        ConfigError: a number, which has lost its trailing zeros, or text that begins with none.
     """
-    if isinstance(value, str):
+    if isinstance(value, str) and (not value or _VERSION.fullmatch(value)):
         return value
+    if isinstance(value, str):
+        raise ConfigError(f"{name}: expected a version such as 10.16, found {value!r}", f"{name}='\"10.16\"'")
     raise ConfigError(
         f"{name} {value} must be quoted: without quotes, 10.10 reads as the number 10.1",
         f'write {name}: "10.10"; on a command line {name}=\'"10.10"\'',

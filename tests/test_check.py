@@ -141,15 +141,15 @@ def test_a_never_built_recipe_lists_what_is_not_run(tmp_path: Path) -> None:
 
 
 def test_each_variant_of_a_sweep_is_judged_alone(tmp_path: Path) -> None:
-    words = ("check", "-m", "hardware=gtx1070,l4", "backend=tensorrt", "backend.version=8.6,10.4")
+    words = ("check", "-m", "hardware=v100,l4", "backend=tensorrt", "backend.version=10.4,10.5")
 
     done = toy_project(tmp_path).mobuild(*words, check=False)
 
     assert done.status == 1
     errors = [line for line in done.out.splitlines() if line.startswith("error")]
     assert len(errors) == 1
-    assert "toy/gtx1070+tensorrt" in errors[0]
-    assert "compute capability 6.1: TensorRT 10.4 starts at 7.0; the last TensorRT that fits is 8.6" in errors[0]
+    assert "toy/v100+tensorrt" in errors[0]
+    assert "compute capability 7.0: TensorRT 10.5 starts at 7.5; the last TensorRT that fits is 10.4" in errors[0]
 
 
 def test_strict_makes_errors_of_warnings(tmp_path: Path) -> None:

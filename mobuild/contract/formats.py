@@ -1,4 +1,4 @@
-"""Rules on the file's format: opset, IR version, names, types, size (R9, F1 to F5)."""
+"""Rules on the file's format: opset, IR version, names, types, size (R9, F1 to F6)."""
 
 from __future__ import annotations
 
@@ -114,6 +114,16 @@ def size_is_held(model: Model) -> tuple[Finding, ...]:
         f"data, and simplifying or quantising may need {_COPIES * size_bytes / 2**30:.0f} GiB of memory"
     )
     return (Finding("F5", "note", model.where, message),)
+
+
+def something_is_computed(model: Model) -> tuple[Finding, ...]:
+    """F6: a graph has outputs, and nodes that make them."""
+    if model.summary["outputs"] and model.summary["nodes"]:
+        return ()
+    if not model.summary["outputs"]:
+        return (Finding("F6", "error", model.where, "the graph has no outputs", "export it again, with outputs"),)
+    message = "the graph has no nodes: its outputs can be inputs and constants alone"
+    return (Finding("F6", "warning", model.where, message, "export it again"),)
 
 
 def _runtime_hint(model: Model, opset: int) -> str:

@@ -47,6 +47,7 @@ OF_MODELS: tuple[Callable[[Model], Findings], ...] = (
     formats.batch_is_dynamic,
     formats.axes_are_named,
     formats.size_is_held,
+    formats.something_is_computed,
     operators.operators_are_taken,
     operators.nodes_are_taken,
     operators.branches_are_taken,

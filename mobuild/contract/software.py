@@ -1,4 +1,4 @@
-"""Rules on what is installed: CUDA, driver, Python, host, packages (R6 to R8, R14, R16, R17, E1, E2)."""
+"""Rules on what is installed: CUDA, driver, Python, host, packages (R6 to R8, R14, R16, R17, E1 to E3)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mobuild.contract.findings import Finding, found
 from mobuild.contract.request import Request
 from mobuild.facts import Support, minor, order
 from mobuild.facts.cuda import compiles, driver_fits, driver_floor
-from mobuild.facts.releases import cuda_fits, host_fits, nearest_release, next_for_host, python_fits, release
+from mobuild.facts.releases import cuda_fits, driven, host_fits, nearest_release, next_for_host, python_fits, release
 
 _TENSORRT_PROVIDER = "TensorrtExecutionProvider"
 
@@ -132,6 +132,16 @@ def libraries_are_installed(request: Request) -> tuple[Finding, ...]:
     message = f"{', '.join(sorted(names))} installed, and no tensorrt-…-libs: a stub without libnvinfer"
     hint = "pip install tensorrt-cu12 (or -cu13) whole, or libnvinfer of the same version from NVIDIA's packages"
     return (Finding("E1", "warning", "environment", message, hint),)
+
+
+def release_is_driven(request: Request, where: str) -> tuple[Finding, ...]:
+    """E3: mobuild builds with this TensorRT; the tables know older ones, so that they can be named."""
+    first, version = driven()[0].version, request.backend_version
+    if request.backend != "tensorrt" or not version or order(version) >= order(first):
+        return ()
+    message = f"mobuild builds with TensorRT from {first} on, not with {version}"
+    hint = f"backend.version='\"{release('tensorrt').version}\"', or build it with trtexec: mobuild command engine"
+    return (Finding("E3", "error", where, message, hint),)
 
 
 def wheels_agree(request: Request) -> tuple[Finding, ...]:

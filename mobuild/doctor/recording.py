@@ -15,6 +15,7 @@ from typing import Any
 
 from mobuild.doctor import live
 from mobuild.doctor.machine import Answer, Machine
+from mobuild.errors import SourceError
 
 _FORMAT = 1
 
@@ -34,14 +35,24 @@ def record(ask: Answer = live.answer) -> dict[str, Any]:
 
 
 def recorded(text: str) -> Machine | None:
-    """The machine that the text of a file stands for; None when it is no recording."""
+    """The machine that the text of a file stands for; None when it is no recording.
+
+    Raises:
+        SourceError: it is one that another mobuild wrote, or that was edited.
+    """
     try:
         document = json.loads(text)
     except ValueError:
         return None
-    if not isinstance(document, dict) or document.get("recording") != _FORMAT:
+    if not isinstance(document, dict) or not {"recording", "answers"} <= document.keys():
         return None
     answers = document["answers"]
+    if document["recording"] != _FORMAT or not isinstance(answers, dict):
+        raise SourceError(
+            f"the recording is of format {document['recording']!r} with answers of type {type(answers).__name__}, "
+            f"expected format {_FORMAT} with a mapping",
+            "record it again: python3 -m mobuild.doctor.recording OUT.json",
+        )
     return Machine(lambda question, words: answers.get(_key(question, words)))
 
 

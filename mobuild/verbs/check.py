@@ -22,6 +22,8 @@ from mobuild.steps import Plan, Step
 from mobuild.verbs.parser import refusals
 from mobuild.verbs.session import Session
 
+_READ_MODELS = ("sanitize", "calibrate", "quantize", "build_engine")
+
 
 def check(jobs: Sequence[Job]) -> int:
     """Print what the rules find; 1 when any of it is an error."""
@@ -62,11 +64,12 @@ class _Job:
                 yield self._found(name, Finding("N1", "error", where, _unplaced(error, where), error.hint))
 
     def _of_engine(self, engine: str) -> Iterator[Checked]:
-        reason = ""
+        reason, reader = "", engine
         for name in judging.models_before(self.job, engine):
-            step = self._step(name)
+            step, is_model = self._step(name), self.job.graph.nodes[reader].node.kind in _READ_MODELS
+            reader = name
             try:
-                summary = _summary(step)
+                summary = _summary(step, is_model)
             except NodeFailed as error:
                 yield self._found(engine, Finding("N1", "error", f"node {name!r}", error.message, error.hint))
                 return
@@ -102,8 +105,10 @@ class _Job:
         return Place(self.job.recipe, self.job.variant, node, str(recipe) if recipe.is_file() else "")
 
 
-def _summary(step: Step) -> Mapping[str, Any]:
+def _summary(step: Step, is_model: bool) -> Mapping[str, Any]:
     """The summary of the model that a step made, or that a file of the user's holds; empty when there is none.
+
+    `is_model`: its reader takes nothing else, whatever the file is called.
 
     Raises:
         NodeFailed: the file is no model that can be read.
@@ -115,7 +120,7 @@ def _summary(step: Step) -> Mapping[str, Any]:
     from mobuild.onnxmodel.summary import summary
 
     path = step.source.main
-    if path.suffix != ".onnx" and not (path.is_dir() and any(path.glob("*.onnx"))):
+    if not is_model and path.suffix != ".onnx" and not (path.is_dir() and any(path.glob("*.onnx"))):
         return {}
     return summary(path)
 

@@ -18,17 +18,20 @@ from mobuild.report.artifacts import artifact_path
 from mobuild.steps import Plan, Step
 from mobuild.verbs.session import Session, findings, refuse
 
+_OLD = "E3"  # mobuild does not build with it; its trtexec may
+
 
 def command(jobs: Sequence[Job]) -> int:
     """Print shell lines for every target, each for the version that builds it here.
 
     Raises:
         NodeFailed: the target is no engine, or the model that it is built from is not there yet.
+        MobuildError: that of a node before it, such as a source that is missing.
     """
     session = Session.open(jobs)
     planned = session.plan(jobs)
     for number, job in enumerate(jobs):
-        refuse(job, findings(job, session.keys))
+        refuse(job, [each for each in findings(job, session.keys) if each.code != _OLD])
         for target in job.graph.targets:
             step = planned.steps[planned.of[number][target]]
             where = f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r}"
@@ -43,6 +46,8 @@ def _lines(session: Session, planned: Plan, job: Job, target: str, step: Step, w
     producer = planned.steps[step.needs["model"].identity]
     name = job.graph.edges[target]["model"].node
     model = local_source(producer.spec) or artifact_path(job, name, producer.spec.node.suffix)
+    if errors := [each.error for each in planned.steps.values() if each.error]:
+        raise errors[0]
     if producer.state != "fresh":
         raise NodeFailed(f"{where}: {name!r}, its model, is not built yet", f"mobuild {_for(job, name)}")
     if not model.exists() and not model.with_suffix("").exists():

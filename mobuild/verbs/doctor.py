@@ -25,7 +25,15 @@ def doctor(hardware: Hardware | None, as_json: bool = False, words: str = "") ->
     """
     text = _content(words)
     other = recorded(text)
-    state = survey(other or this_machine())
+    try:
+        state = survey(other or this_machine())
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        if other is None:
+            raise
+        hint = "record it again: python3 -m mobuild.doctor.recording OUT.json"
+        raise SourceError(
+            f"{words}: an answer of the recording has another form than expected: {error}", hint
+        ) from error
     found = diagnose(state, hardware, "" if other else text)
     (diagnosis.show_json if as_json else diagnosis.show)(state, found)
     return findings.status(found)
@@ -33,9 +41,11 @@ def doctor(hardware: Hardware | None, as_json: bool = False, words: str = "") ->
 
 def _content(words: str) -> str:
     try:
-        is_file = Path(words).is_file()
-    except OSError:  # a message may be longer than a name
-        is_file = False
+        is_file, is_folder = Path(words).is_file(), bool(words) and Path(words).is_dir()
+    except (OSError, ValueError):  # a message may be longer than a name
+        is_file = is_folder = False
+    if is_folder:
+        raise ConfigError(f"doctor: '{words}' is a folder", "give the path of a log or of a recording in it")
     if not is_file and words and " " not in words:
         raise ConfigError(
             f"doctor: there is no file {words!r}",
@@ -44,6 +54,12 @@ def _content(words: str) -> str:
     if not is_file:
         return words
     try:
-        return Path(words).read_text(errors="replace")
+        content = Path(words).read_bytes()
     except OSError as error:
         raise SourceError(f"{words}: cannot be read: {error.strerror}") from error
+    if not content or b"\0" in content:
+        raise SourceError(
+            f"{words}: is {'no text' if content else 'empty'}, so it holds no message",
+            "mobuild doctor 'the message', or the path of a log or of a recording",
+        )
+    return content.decode(errors="replace")

@@ -25,7 +25,13 @@ def inspect(settings: Sequence[Settings], name: str) -> int:
     """
     chosen = settings[0].format
     store = Store.open(settings[0].cache, make=False)
-    subject = find(store, Path(name).expanduser().absolute())
+    path = Path(name).expanduser().absolute()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise SourceError(f"'{name}': is neither a file nor a folder")
+    subject = find(store, path)
+    is_known = any(match.role == "artifact" for match in subject.matches) or subject.sidecar is not None
+    if not is_known and path.is_file() and not path.stat().st_size:
+        raise SourceError(f"'{name}': is empty, and so are many logs: its content tells nothing")
     if not subject.matches and subject.sidecar is None:
         notes = "".join(f"{note}\n" for note in subject.notes)
         raise SourceError(
