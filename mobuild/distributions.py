@@ -16,6 +16,17 @@ from typing import Iterator, Mapping, Sequence
 
 from mobuild.firstparty import is_installed
 
+# Distributions that bring the modules of another one, in its place.
+_STAND_INS = {
+    "onnxruntime": tuple(f"onnxruntime-{name}" for name in ("gpu", "openvino", "directml", "migraphx", "training")),
+}
+
+
+def provider_of(name: str, known: Mapping[str, str]) -> str:
+    """The distribution of `known` (normalised name → version) that is `name` or stands in for it; empty without one."""
+    candidates = (name, *_STAND_INS.get(name, ()))
+    return next((each for each in candidates if each in known), "")
+
 
 def normalized(name: str) -> str:
     """A distribution's name as it is compared (PyPA, *Names and normalization*)."""

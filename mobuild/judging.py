@@ -19,6 +19,7 @@ from mobuild.contract.precision import backend_builds
 from mobuild.contract.profiles import asked_sizes_rise
 from mobuild.contract.rules import Model, Request, check, check_model
 from mobuild.contract.software import release_is_driven
+from mobuild.distributions import provider_of
 from mobuild.errors import Refused
 from mobuild.graph import NodeSpec
 from mobuild.job import Job
@@ -151,7 +152,7 @@ def request_for(job: Job, spec: NodeSpec, keys: Keys) -> Request | None:
 def installed_version(backend: Any, distributions: Mapping[str, str]) -> str:
     """The version of a backend's builder, under whichever of its names it is installed; empty without one."""
     names = (backend.distribution, *backend.tools)
-    return next((distributions[name] for name in names if name in distributions), "")
+    return next((distributions[found] for name in names if (found := provider_of(name, distributions))), "")
 
 
 def _carried(spec: NodeSpec, backend: Any) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mobuild.distributions import Providers, editable_trees, installed, normalized
+from mobuild.distributions import Providers, editable_trees, installed, normalized, provider_of
 from mobuild.errors import ToolchainError
 from mobuild.fingerprint import digest_bytes
 from mobuild.firstparty import is_installed
@@ -70,9 +70,14 @@ def probe(python: Path, cache: Path, oldest: tuple[int, ...] = OLDEST, seconds: 
 
 def versions(environment: Environment, tools: Sequence[str]) -> dict[str, str]:
     """Version of each distribution in `tools`, `-` where it is not installed; `python` is the
-    interpreter's own."""
+    interpreter's own. What another one stands in for has its name as well: `onnxruntime-gpu 1.32.0`."""
     known = {**environment.distributions, "python": environment.version}
-    return {tool: known.get(normalized(tool), "-") for tool in tools}
+    return {tool: _version(normalized(tool), known) for tool in tools}
+
+
+def _version(tool: str, known: Mapping[str, str]) -> str:
+    found = provider_of(tool, known)
+    return known[found] if found == tool else f"{found} {known[found]}" if found else "-"
 
 
 def _environment(python: Path, version: str, paths: tuple[str, ...]) -> Environment:

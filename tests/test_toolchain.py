@@ -46,6 +46,22 @@ def test_host_knows_what_is_installed_here():
     assert here.modules["hydra"] == "hydra-core"
 
 
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ({"onnxruntime": "1.32.0"}, "1.32.0"),
+        ({"onnxruntime-gpu": "1.32.0"}, "onnxruntime-gpu 1.32.0"),
+        ({"onnxruntime-gpu": "1.31.0", "onnxruntime": "1.32.0"}, "1.32.0"),
+        ({"onnxruntime-extensions": "0.14"}, "-"),
+    ],
+)
+def test_a_package_that_stands_in_for_another_counts(known: dict[str, str], found: str) -> None:
+    """Else an update of onnxruntime-gpu would leave every engine fresh."""
+    here = toolchain.Environment(Path(sys.executable), "3.11.7", (), known, {})
+
+    assert toolchain.versions(here, ["onnxruntime"]) == {"onnxruntime": found}
+
+
 def test_importing_toolchain_imports_nothing_heavy():
     code = "import sys, mobuild.toolchain, mobuild.closure; print(*sys.modules)"
 
