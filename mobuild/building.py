@@ -21,7 +21,7 @@ from pathlib import Path
 from mobuild import __version__
 from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
 from mobuild.declaring import SHORT
-from mobuild.errors import MobuildError
+from mobuild.errors import MobuildError, SourceError
 from mobuild.executors import rerun
 from mobuild.executors.job import Executor, Observed, Outcome
 from mobuild.executors.job import Job as WorkerJob
@@ -132,6 +132,14 @@ class Builder:
         self.planner.recheck(step, above, tokens)
 
     def _run(self, step: Step, job: WorkerJob) -> Outcome:
+        """
+        Raises:
+            SourceError: the network may not be asked for it. A build is refused before anything runs; `verify` is not.
+            MobuildError: what the worker reported.
+        """
+        offline = self.planner.jobs[step.users[0].job].settings.offline
+        if offline and getattr(step.spec.node, "needs_network", False):
+            raise SourceError(f"node {step.spec.name!r}: is to be fetched, and offline=true asks no network")
         return self.executor.run(
             job,
             isolated=step.spec.isolated,

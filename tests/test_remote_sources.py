@@ -144,6 +144,7 @@ def test_offline_everything_absent_is_named_at_once_and_no_socket_is_made(tmp_pa
     project.mobuild("target=[c,data1]")
     shutil.rmtree(project.root / "build")
     built = project.mobuild("target=[c,data1]", "offline=true", env=blind)
+    again = project.mobuild("verify", "verify.rebuild=true", "target=data", "offline=true", check=False, env=blind)
 
     assert absent.status == planned.status == locked.status == 1
     assert absent.errors == (
@@ -156,6 +157,7 @@ def test_offline_everything_absent_is_named_at_once_and_no_socket_is_made(tmp_pa
     assert "offline=true, and 2 remote sources are not in the cache" in planned.err
     assert "lock: offline=true, and to pin is to read" in locked.err
     assert [Path(line).read_text() for line in built.out.splitlines()] == ["weights", "other"]
+    assert "node 'data': is to be fetched, and offline=true asks no network" in again.out
 
 
 def test_a_folder_is_fetched_whole_and_its_members_can_be_needed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
 
 from mobuild.errors import SourceError
 from mobuild.fetch.copying import copy
@@ -25,6 +25,9 @@ from mobuild.fetch.uris import (
     suffix_of,
     without_credentials,
 )
+
+if TYPE_CHECKING:
+    from threading import Event
 
 __all__ = [
     "FOLDER",
@@ -132,34 +135,50 @@ def _take_file(uri: str, out: Path | None, version: str) -> Taken:
 
 def _take_folder(uri: str, out: Path | None, version: str) -> Taken:
     from concurrent.futures import ThreadPoolExecutor
+    from threading import Event
 
     commit, files = listed(uri, version)
     if out is not None:
         out.mkdir()
 
+    off = Event()
+
     def take_one(name: str) -> Taken:
-        return _take_inside(files[name], out / name if out is not None else None, commit)
+        return _take_inside(files[name], out / name if out is not None else None, commit, off)
 
     names = sorted(files)
     threads = ThreadPoolExecutor(_AT_ONCE)
     try:
         found = list(threads.map(take_one, names))
     finally:
-        threads.shutdown(cancel_futures=True)  # after a failure nobody wants the others
+        off.set()
+        threads.shutdown(cancel_futures=True)  # after a failure, or Ctrl-C, nobody wants the others
     listing = "".join(f"{each.sha256}  {name}\n" for name, each in zip(names, found))
     sha256 = hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
     return Taken(FOLDER + sha256, sum(each.size_bytes for each in found), commit)
 
 
-def _take_inside(file: Listed, out: Path | None, version: str) -> Taken:
+def _take_inside(file: Listed, out: Path | None, version: str, off: Event) -> Taken:
     """One file of a folder, where empty files and pages are nothing odd."""
     if out is None and file.sha256:
         return Taken(file.sha256, file.size_bytes, version)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
     with _opened(file.uri, version) as (stream, _, _):
-        sha256, size_bytes = copy(stream, out, without_credentials(file.uri), "", is_member=True)
+        sha256, size_bytes = copy(_Until(off, stream), out, without_credentials(file.uri), "", is_member=True)
     return Taken(sha256, size_bytes, version)
+
+
+class _Until:
+    """A stream that fails once it is called off."""
+
+    def __init__(self, off: Event, stream: Any) -> None:
+        self._off, self._stream = off, stream
+
+    def read(self, size: int) -> bytes:
+        if self._off.is_set():
+            raise SourceError("called off, since another file failed")
+        return bytes(self._stream.read(size))
 
 
 @contextmanager
