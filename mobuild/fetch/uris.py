@@ -52,13 +52,16 @@ def suffix_of(uri: str) -> str:
         return ""
     if scheme_of(uri) == "hf":
         return PurePosixPath(hub_names.file_of(uri)).suffix
-    return PurePosixPath(_path_of(uri) if is_remote(uri) else uri).suffix
+    try:
+        return PurePosixPath(_path_of(uri) if is_remote(uri) else uri).suffix
+    except ValueError:  # no URL at all, which `check` says
+        return ""
 
 
 def without_credentials(uri: str) -> str:
     """`uri` without user, password and the secret or short-lived parameters of its query."""
-    if "://" not in uri:
-        return uri
+    if "://" not in uri:  # a path, a name on a hub, or a slip of the pen
+        return uri if scheme_of(uri) in ("", "hf") else re.sub(r"^([^:/]+[:/]+)[^/\s]*@", r"\1", uri)
     try:
         parts = urlsplit(uri)
     except ValueError:  # no URL at all
@@ -81,24 +84,38 @@ def check(uri: str) -> None:
     Raises:
         ConfigError: says what is expected.
     """
-    shown, scheme = without_credentials(uri), scheme_of(uri)
-    if uri != uri.strip():
-        raise ConfigError(f"source {shown!r}: begins or ends with a space", f"write {shown.strip()!r}")
-    if scheme == "hf" and uri[2] == ":":
+    scheme = scheme_of(uri)
+    _check_spelling(uri, scheme)
+    if scheme == "hf":
         hub_names.parse(uri)
-        return
-    if "://" not in uri:
-        rest, after = uri[len(scheme) :].lstrip(":/"), ":" if scheme == "hf" else "://"
+    elif scheme in ("file", "local"):
+        _check_absolute(uri)
+    elif scheme != "memory":
+        _check_scheme(scheme, without_credentials(uri))
+        _check_place(uri, scheme)
+
+
+def _check_spelling(uri: str, scheme: str) -> None:
+    if uri != uri.strip():
+        shown = without_credentials(uri)
+        raise ConfigError(f"source {shown!r}: begins or ends with a space", f"write {shown.strip()!r}")
+    after = ":" if scheme == "hf" else "://"
+    if not uri[len(scheme) :].startswith(after):
+        shown = without_credentials(uri)
+        rest = shown[len(scheme) :].lstrip(":/")
         raise ConfigError(f"source {shown!r}: expected {after!r} after the scheme", f"write '{scheme}{after}{rest}'")
-    if scheme not in (*KNOWN, "memory"):
-        _check_scheme(scheme, shown)
-    if scheme in ("file", "local") and not uri.partition("://")[2].startswith("/"):
+
+
+def _check_absolute(uri: str) -> None:
+    if not uri.partition("://")[2].startswith("/"):
         raise ConfigError(
-            f"source {shown!r}: is no absolute path",
+            f"source {uri!r}: is no absolute path",
             "write file:///folder/file, or the path alone: a file of the project is used in place",
         )
-    if scheme in ("file", "local", "memory"):
-        return
+
+
+def _check_place(uri: str, scheme: str) -> None:
+    shown = without_credentials(uri)
     try:
         host, path = urlsplit(uri).netloc.rpartition("@")[2], _path_of(uri)
     except ValueError as error:
@@ -118,6 +135,8 @@ def check(uri: str) -> None:
 
 
 def _check_scheme(scheme: str, shown: str) -> None:
+    if scheme in KNOWN:
+        return
     import fsspec
 
     others = fsspec.available_protocols()
