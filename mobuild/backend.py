@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Mapping, Protocol, Sequence, Tuple
+from typing import Any, ClassVar, Dict, Mapping, Protocol, Sequence, Tuple
 
 from mobuild.node import Built
 
 Shape = Tuple[int, ...]
-Profile = Mapping[str, Tuple[Shape, Shape, Shape]]
-"""One optimization profile: input name → (min, opt, max) shapes, dynamic and static axes alike."""
+Corners = Tuple[Shape, Shape, Shape]
+
+
+class Profile(Dict[str, Corners]):
+    """One optimization profile: input name → (min, opt, max) shapes, dynamic and static axes alike.
+
+    `contents` is (min, opt, max) of what integer inputs hold which are sizes themselves: where a graph is resized or
+    expanded to.
+    """
+
+    def __init__(self, shapes: Mapping[str, Corners], contents: Mapping[str, Corners] = {}) -> None:
+        super().__init__(shapes)
+        self.contents = dict(contents)
 
 
 class Backend(Protocol):
@@ -57,8 +68,8 @@ class Backend(Protocol):
     def runs_here(self) -> str:
         """Why this machine cannot run the engine; empty when it can."""
 
-    def run_options(self, profile: int) -> Mapping[str, Any]:
-        """Options of `runtime.runner.open_engine` to open the engine for its profile number `profile`."""
+    def run_options(self, profiles: Sequence[Profile]) -> Mapping[str, Any]:
+        """Options of `runtime.runner.open_engine` to open the engine, which was built for `profiles`."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ profiles. An axis name means the same size wherever it occurs. `check_shapes` ne
 composition of a recipe; `profiles` joins the sizes with the model's summary. Nothing is invented: an axis
 without a size is an error, and so is a size for an axis that the model does not have, also when the model
 has no dynamic axis at all: such a size would promise a range that the engine cannot take. An axis without a
-name is called after its input and position, as `onnxmodel.axes` does: axis 0 of `x` is `x_0`.
+name is called after its input and position, as `onnxmodel.axes` does: axis 0 of `x` is `x_0`. One with a name
+may be called so, too, which then goes before its name. An integer input may itself hold sizes (where to resize
+to): its name gives what it holds, `[min, opt, max]` of numbers or of lists.
 
 What is written wrongly cannot be understood (`ConfigError`); sizes that are understood and cannot work, because they
 fall or are missing, are `Refused`, and rule P1 of the contracts finds them.
@@ -13,14 +15,15 @@ fall or are missing, are `Refused`, and rule P1 of the contracts finds them.
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Mapping, Sequence, Tuple, Union
 
 from mobuild.backend import Profile, Shape
 from mobuild.errors import ConfigError, Refused, did_you_mean
 from mobuild.onnxmodel.summary import axes
 
-Sizes = Mapping[str, Tuple[int, int, int]]
-"""One profile by axis name: (min, opt, max)."""
+Sizes = Mapping[str, Tuple[Any, Any, Any]]
+"""One profile by axis name: (min, opt, max) sizes; by the name of an integer input: what it holds, a list perhaps."""
 
 Shapes = Union[Mapping[str, Any], Sequence[Mapping[str, Any]]]
 
@@ -54,12 +57,17 @@ def refuse_falling(shapes: Any) -> None:
     for i, sizes in enumerate(wanted):
         where = f"profile {i}: " if len(wanted) > 1 else ""
         for axis, (low, best, high) in sizes.items():
-            if low > best:
+            if _falls(low, best):
                 falling.append(f"{where}axis {axis!r}: min {low} is larger than opt {best}")
-            elif best > high:
+            elif _falls(best, high):
                 falling.append(f"{where}axis {axis!r}: opt {best} is larger than max {high}")
     if falling:
         raise Refused(f"shapes: {'; '.join(falling)}", "write [min, opt, max] in rising order")
+
+
+def _falls(first: Any, second: Any) -> bool:
+    """Whether `second` is smaller; of what an integer input holds, any number of it."""
+    return any(map(operator.gt, first, second)) if _is_list(first) else bool(first > second)
 
 
 def profiles(summary: Mapping[str, Any], shapes: Shapes) -> tuple[Profile, ...]:
@@ -73,21 +81,33 @@ def profiles(summary: Mapping[str, Any], shapes: Shapes) -> tuple[Profile, ...]:
     """
     wanted = check_shapes(shapes)
     refuse_falling(wanted)
-    dynamic = _axes(summary)
+    dynamic, held = _axes(summary), _held(summary)
     for i, sizes in enumerate(wanted):
-        _refuse_unknown(sizes, dynamic, f"profile {i}: " if len(wanted) > 1 else "")
-    if not dynamic:
+        where = f"profile {i}: " if len(wanted) > 1 else ""
+        _refuse_unknown(sizes, dynamic, (*_places(summary), *held), where)
+        _refuse_lists(sizes, held, where)
+    if not dynamic and not any(name in sizes for sizes in wanted for name in held):
         return ()
     return tuple(
-        {
-            entry["name"]: _corners(entry, sizes, f"profile {i}: " if len(wanted) > 1 else "")
-            for entry in summary["inputs"]
-        }
+        Profile(
+            {
+                entry["name"]: _corners(entry, sizes, f"profile {i}: " if len(wanted) > 1 else "")
+                for entry in summary["inputs"]
+            },
+            {name: _contents(name, counts, sizes[name]) for name, counts in held.items() if name in sizes},
+        )
         for i, sizes in enumerate(wanted or ({},))
     )
 
 
-def _sizes(shapes: Any, where: str) -> dict[str, tuple[int, int, int]]:
+def places_of(summary: Mapping[str, Any], shapes: Shapes) -> Mapping[str, tuple[str, int]]:
+    """The axes with a name that `shapes` calls by their place: that name → (input, axis)."""
+    places = _places(summary)
+    named = {name for sizes in check_shapes(shapes) for name in sizes} - set(_axes(summary))
+    return {name: places[name] for name in sorted(named & set(places))}
+
+
+def _sizes(shapes: Any, where: str) -> dict[str, tuple[Any, Any, Any]]:
     if not isinstance(shapes, Mapping):
         raise ConfigError(
             f"shapes: {where}expected sizes by axis name, found {shapes!r}",
@@ -96,8 +116,10 @@ def _sizes(shapes: Any, where: str) -> dict[str, tuple[int, int, int]]:
     return {str(axis): _range(axis, size, where) for axis, size in shapes.items()}
 
 
-def _range(axis: Any, size: Any, where: str) -> tuple[int, int, int]:
+def _range(axis: Any, size: Any, where: str) -> tuple[Any, Any, Any]:
     name = f"shapes: {where}axis {str(axis)!r}"
+    if isinstance(size, Sequence) and not isinstance(size, str) and any(_is_list(each) for each in size):
+        return _lists(name, size)
     if isinstance(size, str):
         raise ConfigError(f"{name}: expected numbers, found {size!r}", f"lists stand in brackets: [{size}]")
     numbers = list(size) if isinstance(size, Sequence) else [size]
@@ -107,6 +129,23 @@ def _range(axis: Any, size: Any, where: str) -> tuple[int, int, int]:
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise ConfigError(f"{name}: expected whole numbers from 1, found {number!r}")
     low, best, high = numbers * 3 if len(numbers) == 1 else numbers
+    return low, best, high
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _lists(name: str, found: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """What an integer input holds at min, opt and max, or always: lists of one length."""
+    lists = [tuple(each) if _is_list(each) else (each,) for each in found]
+    whole = all(type(number) is int for each in lists for number in each)
+    if len(lists) not in (1, 3) or len({len(each) for each in lists}) != 1 or not whole:
+        raise ConfigError(
+            f"{name}: expected one list of whole numbers or [min, opt, max] of such, found {[*found]}",
+            "what an integer input of two numbers holds: shapes.size=[[1,8],[2,16],[4,32]]",
+        )
+    low, best, high = lists * 3 if len(lists) == 1 else lists
     return low, best, high
 
 
@@ -122,9 +161,49 @@ def _axes(summary: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def _refuse_unknown(sizes: Sizes, dynamic: Sequence[str], where: str) -> None:
+def _places(summary: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
+    """`x_0` → (input, axis) of every dynamic axis."""
+    return {
+        f"{entry['name']}_{i}": (entry["name"], i)
+        for entry in summary["inputs"]
+        for i, axis in enumerate(axes(entry))
+        if isinstance(axis, str)
+    }
+
+
+def _held(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The integer inputs that may hold sizes → how many numbers; None when that is not fixed."""
+    dynamic = _axes(summary)
+    return {
+        entry["name"]: (1 if not entry["shape"] else entry["shape"][0] if isinstance(entry["shape"][0], int) else None)
+        for entry in summary["inputs"]
+        if "int" in entry["dtype"] and len(entry["shape"]) < 2 and entry["name"] not in dynamic
+    }
+
+
+def _contents(name: str, count: Any, corners: Any) -> tuple[Shape, Shape, Shape]:
+    """What the input holds at min, opt and max; one number stands for all of its elements."""
+    lists = [tuple(each) if _is_list(each) else (each,) * (count or 1) for each in corners]
+    if count is not None and any(len(each) != count for each in lists):
+        raise ConfigError(
+            f"shapes: {name!r} is an input of {count} numbers, found {len(lists[0])}",
+            f"shapes.{name}=[min,opt,max], each one number or a list of {count}",
+        )
+    low, best, high = lists
+    return low, best, high
+
+
+def _refuse_lists(sizes: Sizes, held: Mapping[str, Any], where: str) -> None:
+    for axis, corners in sizes.items():
+        if axis not in held and any(_is_list(each) for each in corners):
+            raise ConfigError(
+                f"shapes: {where}axis {axis!r}: expected numbers, found lists", "only integer inputs hold lists of them"
+            )
+
+
+def _refuse_unknown(sizes: Sizes, dynamic: Sequence[str], others: Sequence[str], where: str) -> None:
     for axis in sizes:
-        if axis not in dynamic:
+        if axis not in dynamic and axis not in others:
             known = ", ".join(dynamic)
             raise ConfigError(
                 f"shapes: {where}axis {axis!r} is no dynamic axis of the model.{did_you_mean(axis, dynamic)}",
@@ -134,7 +213,10 @@ def _refuse_unknown(sizes: Sizes, dynamic: Sequence[str], where: str) -> None:
 
 def _corners(entry: Mapping[str, Any], sizes: Sizes, where: str) -> tuple[Shape, Shape, Shape]:
     """The min, opt and max shape of one input."""
-    shape = axes(entry)
+    places = [f"{entry['name']}_{i}" for i, _ in enumerate(axes(entry))]
+    shape = tuple(
+        place if isinstance(axis, str) and place in sizes else axis for axis, place in zip(axes(entry), places)
+    )
     for i, axis in enumerate(shape):
         if isinstance(axis, str) and axis not in sizes:
             raise Refused(_missing(entry, i, axis, where), _remedy(axis, sizes))

@@ -18,6 +18,9 @@ TEXT = {
 }
 STATIC = {"inputs": [{"name": "x", "dtype": "float32", "shape": [1, 3]}]}
 UNNAMED = {"inputs": [{"name": "x", "dtype": "float32", "shape": [None, 3]}]}
+RESIZED = {
+    "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 3]}, {"name": "size", "dtype": "int64", "shape": [2]}]
+}
 NO_SHAPE = {"inputs": [{"name": "x", "dtype": "float32", "shape": None}]}
 
 
@@ -37,6 +40,37 @@ def test_list_of_maps_gives_several_profiles() -> None:
     found = profiles(TEXT, [{"batch": 1, "seq": 8}, {"batch": [2, 4, 8], "seq": 8}])
 
     assert [profile["ids"] for profile in found] == [((1, 8),) * 3, ((2, 8), (4, 8), (8, 8))]
+
+
+def test_the_place_of_an_axis_goes_before_its_name() -> None:
+    (found,) = profiles(TEXT, {"batch": [1, 2, 4], "seq": 8, "mask_0": 1})
+
+    assert found["ids"] == ((1, 8), (2, 8), (4, 8))
+    assert found["mask"] == ((1, 8),) * 3
+
+
+def test_two_axes_of_one_name_can_have_sizes_of_their_own() -> None:
+    square = {"inputs": [{"name": "x", "dtype": "float32", "shape": ["b", 3, "?", "?"]}]}
+
+    (found,) = profiles(square, {"b": 1, "x_2": 48, "x_3": [48, 192, 640]})
+
+    assert found["x"] == ((1, 3, 48, 48), (1, 3, 48, 192), (1, 3, 48, 640))
+
+
+@pytest.mark.parametrize(
+    ("given", "contents"),
+    [
+        ([8, 16, 32], ((8, 8), (16, 16), (32, 32))),
+        ([[1, 8], [1, 16], [1, 32]], ((1, 8), (1, 16), (1, 32))),
+        ([[1, 8]], ((1, 8),) * 3),
+        (8, ((8, 8),) * 3),
+    ],
+)
+def test_an_integer_input_may_hold_sizes(given: Any, contents: Any) -> None:
+    (found,) = profiles(RESIZED, {"n": [1, 2, 4], "size": given})
+
+    assert found == {"x": ((1, 3), (2, 3), (4, 3)), "size": ((2,),) * 3}
+    assert found.contents == {"size": contents}
 
 
 def test_static_model_has_no_profile() -> None:
@@ -93,6 +127,18 @@ def test_unnamed_axis_goes_by_input_and_place() -> None:
             "add shapes.x_0=[min,opt,max], or one number",
         ),
         (
+            RESIZED,
+            {"n": 1, "size": [[8], [9], [10]]},
+            "shapes: 'size' is an input of 2 numbers, found 1",
+            "shapes.size=[min,opt,max], each one number or a list of 2",
+        ),
+        (
+            RESIZED,
+            {"n": [[1], [2], [3]]},
+            "shapes: axis 'n': expected numbers, found lists",
+            "only integer inputs hold lists of them",
+        ),
+        (
             NO_SHAPE,
             {},
             "input 'x': the model declares no shape, so no size can be given",
@@ -141,6 +187,10 @@ def test_falling_sizes_are_understood_and_refused(shapes: Any, message: str) -> 
         (
             [{"batch": 1}, {"batch": 0}],
             "shapes: profile 1: axis 'batch': expected whole numbers from 1, found 0",
+        ),
+        (
+            {"size": [[1, 2], [3]]},
+            "shapes: axis 'size': expected one list of whole numbers or [min, opt, max] of such, found [[1, 2], [3]]",
         ),
         ("1,3,32,32", "shapes: expected sizes by axis name, found '1,3,32,32'"),
         ([1, 3, 32, 32], "shapes: profile 0: expected sizes by axis name, found 1"),

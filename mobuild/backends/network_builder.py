@@ -63,6 +63,10 @@ class Builder:
                 profile.set_shape(name, *corners)
                 found = [tuple(shape) for shape in profile.get_shape(name)]
                 self.expect(f"profile {i}, input {name!r}", [tuple(shape) for shape in corners], found)
+            for name, corners in getattr(shapes, "contents", {}).items():
+                profile.set_shape_input(name, *corners)
+                found = [tuple(held) for held in profile.get_shape_input(name)]
+                self.expect(f"profile {i}, what input {name!r} holds", [tuple(held) for held in corners], found)
             self.expect("number of profiles", i, self.config.add_optimization_profile(profile))
             self.profiles.append(profile)
 

@@ -100,10 +100,10 @@ class OnnxRuntime:
             return error.message
         return ""
 
-    def run_options(self, profile: int) -> dict[str, Any]:
+    def run_options(self, profiles: Sequence[Profile]) -> dict[str, Any]:
         options = {"provider_options": _texts(self.provider_options)} if self.provider_options else {}
         hook = {"configure": self._configure} if self.hook else {}
-        return {"provider": self.provider, "entries": _texts(self.raw), **options, **hook}
+        return {"provider": self.provider, "entries": _texts(self.raw), "profiles": profiles, **options, **hook}
 
     def command(self, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
         """Lines of Python, for a shell, that write the same optimized model without mobuild."""

@@ -152,8 +152,8 @@ class TensorRT:
         card, missing = cuda.card()
         return missing if card is None else self._target.other(card)
 
-    def run_options(self, profile: int) -> dict[str, Any]:
-        return {"profile": profile, "host_code": self.version_compatible}
+    def run_options(self, profiles: Sequence[Profile]) -> dict[str, Any]:
+        return {"host_code": self.version_compatible}
 
     def command(self, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
         """Shell lines that build the same engine without mobuild, for TensorRT `version`."""

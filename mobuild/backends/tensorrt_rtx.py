@@ -95,8 +95,8 @@ class TensorRTRTX:
             return missing
         return f"the GPU here has compute capability {here}, the engine is for {', '.join(wanted)}"
 
-    def run_options(self, profile: int) -> dict[str, Any]:
-        return {"profile": profile}
+    def run_options(self, profiles: Sequence[Profile]) -> dict[str, Any]:
+        return {}
 
     def command(self, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
         """Shell lines that build the same bytes without mobuild; what they cannot say stands in comments."""

@@ -38,7 +38,8 @@ def polygraphy_shapes(profiles: Sequence[Profile]) -> Iterator[str]:
     for profile in profiles:
         for i, corner in enumerate(_CORNERS):
             yield f"--trt-{corner}-shapes"
-            yield from (f"{name}:[{','.join(map(str, corners[i]))}]" for name, corners in profile.items())
+            shapes = {**profile, **getattr(profile, "contents", {})}  # of those inputs, the tools take what they hold
+            yield from (f"{name}:[{','.join(map(str, corners[i]))}]" for name, corners in shapes.items())
 
 
 def _options(backend: Any, profiles: Sequence[Profile], precision: str, left_out: list[str]) -> Iterator[str]:
@@ -48,7 +49,8 @@ def _options(backend: Any, profiles: Sequence[Profile], precision: str, left_out
         if len(profiles) > 1:
             yield f"--profile={number}"
         for i, corner in enumerate(_CORNERS):
-            yield f"--{corner}Shapes={','.join(f'{name}:{shape_text(each[i])}' for name, each in profile.items())}"
+            shapes = {**profile, **getattr(profile, "contents", {})}
+            yield f"--{corner}Shapes={','.join(f'{name}:{shape_text(each[i])}' for name, each in shapes.items())}"
     yield f"--builderOptimizationLevel={backend.builder_optimization_level}"
     if "profiling_verbosity" not in backend.raw:
         yield "--profilingVerbosity=layer_names_only"

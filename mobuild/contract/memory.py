@@ -69,7 +69,8 @@ def _largest_sizes(model: Model) -> dict[str, int]:
         wanted = ()
     for profile in wanted:
         for axis, (_, _, high) in profile.items():
-            found[axis] = max(high, found.get(axis, 0))
+            if isinstance(high, int):  # else what an integer input holds
+                found[axis] = max(high, found.get(axis, 0))
     return found
 
 

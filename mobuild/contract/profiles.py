@@ -96,9 +96,10 @@ def _limits(model: Model) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for profile in check_shapes(model.shapes):
         for axis, sizes in profile.items():
-            low, high = min(sizes), max(sizes)
-            before = found.get(axis, (low, high))
-            found[axis] = (min(low, before[0]), max(high, before[1]))
+            if all(isinstance(size, int) for size in sizes):  # else what an integer input holds
+                low, high = min(sizes), max(sizes)
+                before = found.get(axis, (low, high))
+                found[axis] = (min(low, before[0]), max(high, before[1]))
     return found
 
 

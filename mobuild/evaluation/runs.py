@@ -93,15 +93,13 @@ def open_built(path: Path, backend: Backend, summary: Mapping[str, Any], shapes:
         ToolchainError, NodeFailed: the engine cannot be opened or run here.
     """
     wanted = profiles(summary, shapes)
-    opened: dict[int, Any] = {}
+    with runtime_errors():
+        engine = open_engine(path, backend.runtime, **backend.run_options(wanted))
 
     def run(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
-        number = _fitting(wanted, feeds)
+        fed = _padded(feeds, wanted[_fitting(wanted, feeds)]) if wanted else feeds
         with runtime_errors():
-            if number not in opened:
-                opened[number] = open_engine(path, backend.runtime, **backend.run_options(number))
-            outputs: Mapping[str, Any] = opened[number].run(_padded(feeds, wanted[number]) if wanted else feeds)
-        return outputs
+            return engine.run(fed)
 
     return Form(name, path, run, min([SIZE, *_largest(wanted)]))
 

@@ -20,10 +20,10 @@ from mobuild.backend import Backend
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed, Refused, did_you_mean
 from mobuild.node import Built
-from mobuild.onnxmodel.files import weight_bytes
+from mobuild.onnxmodel.files import save_beside, weight_bytes
 from mobuild.onnxmodel.precision import precisions
 from mobuild.onnxmodel.qdq import DEQUANTIZE, INTEGER, QUANTIZE, assert_symmetric, is_quantized
-from mobuild.profiles import Sizes, check_shapes, profiles
+from mobuild.profiles import Sizes, check_shapes, places_of, profiles
 from mobuild.runtime.runner import open_engine
 
 _PRECISIONS = ("fp32", "fp16", "bf16", "int8")
@@ -99,6 +99,7 @@ class BuildEngine:
     def _build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         with tempfile.TemporaryDirectory(prefix="model-", dir=out.parent) as scratch:
             model = onnxmodel.plain_files(inputs["model"], Path(scratch))
+            model = _apart(model, places_of(onnxmodel.summary(model), self.shapes), Path(scratch))
             summary = onnxmodel.summary(model)
             loaded = onnxmodel.load(model, external_data=False)
             found = precisions(loaded)
@@ -158,18 +159,25 @@ class BuildEngine:
             return {"parity": "not run: ONNX Runtime has no bfloat16 kernels to compare with"}
         reference = onnxmodel.open_session(model, libraries=operators)
         found: dict[str, Any] = {}
+        with runtime_errors():
+            options = self.backend.run_options(profiles(summary, self.shapes))
+            engine = open_engine(out, self.backend.runtime, **options)
         for number, sizes in enumerate(check_shapes(self.shapes) or ({},)):
-            with runtime_errors():
-                engine = open_engine(out, self.backend.runtime, **self.backend.run_options(number))
             for corner, at in _corners(sizes):
-                found[f"{number}.{corner}"] = _compare(engine, reference, summary, at, corner, types)
+                found[f"{number}.{corner}"] = _compare(engine, reference, summary, at, corner, types, number)
         return {"parity": found}
 
 
 def _compare(
-    engine: Any, reference: Any, summary: Mapping[str, Any], at: dict[str, int], corner: str, types: Sequence[str]
+    engine: Any,
+    reference: Any,
+    summary: Mapping[str, Any],
+    at: dict[str, int],
+    corner: str,
+    types: Sequence[str],
+    profile: int,
 ) -> Any:
-    """The largest differences at the sizes `at`, of an engine whose graph computes in `types`.
+    """The largest differences at the sizes `at` of a profile, of an engine whose graph computes in `types`.
 
     Raises:
         NodeFailed: the engine gives other numbers than the model.
@@ -180,7 +188,7 @@ def _compare(
     feeds = onnxmodel.feeds(summary, at)
     want = onnxmodel.run(reference, feeds)
     with runtime_errors():
-        got = engine.run(feeds)
+        got = engine.run(feeds, profile)
     where = " ".join(f"{axis}={size}" for axis, size in at.items())
     measured = _close(got, want, types, f"at {where}" if where else "")
     return {"max_abs": measured["max_abs"], "max_rel": measured["max_rel"]}
@@ -203,6 +211,20 @@ def _largest(values: Any) -> float:
 
     values = np.asarray(values)
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) if values.dtype.kind == "f" else 0.0
+
+
+def _apart(model: Path, places: Mapping[str, tuple[str, int]], scratch: Path) -> Path:
+    """The model with those axes called by their place that have sizes of their own: TensorRT wants equal sizes for
+    equal names."""
+    if not places:
+        return model
+    loaded = onnxmodel.load(model, external_data=False)
+    for value in loaded.graph.input:
+        for name, (tensor, axis) in places.items():
+            if value.name == tensor:
+                value.type.tensor_type.shape.dim[axis].dim_param = name
+    save_beside(loaded, model, scratch / "apart")
+    return onnxmodel.model_file(scratch / "apart")
 
 
 def _corners(sizes: Sizes) -> Iterator[tuple[str, dict[str, int]]]:
@@ -232,7 +254,9 @@ def _size_bytes(out: Path) -> int:
 
 def _text(profile: Mapping[str, Any]) -> dict[str, str]:
     """`{x: "1×16 / 8×16 / 32×16"}`: min, opt and max by input."""
+    contents = getattr(profile, "contents", {})
     return {
         name: " / ".join("×".join(map(str, shape)) or "scalar" for shape in corners)
+        + (f" of {' / '.join(','.join(map(str, each)) for each in contents[name])}" if name in contents else "")
         for name, corners in profile.items()
     }

@@ -22,7 +22,8 @@ _LARGE = tuple(32 * i for i in range(7, 15))
 def feeds(summary: Mapping[str, Any], sizes: Mapping[str, int], seed: int = 0) -> dict[str, Any]:
     """One array per input: equal arguments give equal arrays, input by input.
 
-    `sizes` is axis name → size (unnamed axes as `onnxmodel.axes` names them). Floats are standard normal,
+    `sizes` is axis name → size (unnamed axes as `onnxmodel.axes` names them), and input name → what an integer input
+    holds, one number or a list. Floats are standard normal,
     or uniform within the input's range where the summary has one; integers lie within their range
     (default 0 and 1). The upper end itself is drawn only from ranges of two values: recipes write the
     last token there as well as the vocabulary's size.
@@ -32,8 +33,12 @@ def feeds(summary: Mapping[str, Any], sizes: Mapping[str, int], seed: int = 0) -
         NodeFailed: an input's type cannot be made up (strings).
     """
     ranges = summary.get("ranges", {})
+    named = {axis for each in summary["inputs"] for axis in _named(each)}
     return {
-        each["name"]: _array(each, _shape(each, sizes), ranges.get(each["name"]), seed) for each in summary["inputs"]
+        each["name"]: _held_array(each, _shape(each, sizes), sizes[each["name"]])
+        if each["name"] in sizes and each["name"] not in named
+        else _array(each, _shape(each, sizes), ranges.get(each["name"]), seed)
+        for each in summary["inputs"]
     }
 
 
@@ -94,6 +99,18 @@ def _by_position(summary: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     leading = dict.fromkeys(shape[0] for shape in shapes if shape and isinstance(shape[0], str))
     names = dict.fromkeys(axis for shape in shapes for axis in shape if isinstance(axis, str))
     return list(leading), [axis for axis in names if axis not in leading]
+
+
+def _named(tensor: Mapping[str, Any]) -> tuple[str, ...]:
+    from mobuild.onnxmodel.summary import axes
+
+    return tuple(axis for axis in axes(tensor) if isinstance(axis, str))
+
+
+def _held_array(tensor: Mapping[str, Any], shape: tuple[int, ...], held: Any) -> Any:
+    import numpy as np
+
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(held, tensor["dtype"]), shape))
 
 
 def _shape(tensor: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[int, ...]:

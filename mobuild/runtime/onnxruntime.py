@@ -10,10 +10,10 @@ import ctypes
 import os
 import re
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .errors import EngineError, RuntimeMissing
-from .runner import Tensor, check_feeds, engine_file, libraries
+from .runner import Tensor, check_feeds, engine_file, fitting, libraries
 
 CPU = "CPUExecutionProvider"
 LEVELS = {
@@ -115,12 +115,13 @@ def open_engine(
     provider_options: Mapping[str, str] = {},
     operators: Iterable[Path] = (),
     configure: Callable[[Any], None] | None = None,
+    profiles: Sequence[Mapping[str, Any]] = (),
 ) -> OnnxEngine:
     """Open an ONNX file, or the only ONNX file in a folder.
 
     `level` is what ONNX Runtime still optimizes while loading; `threads` 0 leaves the number to it; `operators` are
     libraries of custom operators beside those that the engine takes along; `configure` may change the
-    SessionOptions last.
+    SessionOptions last. With `profiles` the engine takes no other sizes than those that it was proven at.
     """
     ort = module()
     options = ort.SessionOptions()
@@ -131,19 +132,20 @@ def open_engine(
     register(ort, options, (*libraries(path), *operators))
     if configure:
         configure(options)
-    return OnnxEngine(open_session(engine_file(path, ".onnx"), provider, options, provider_options))
+    return OnnxEngine(open_session(engine_file(path, ".onnx"), provider, options, provider_options), profiles)
 
 
 class OnnxEngine:
     """An opened session behind the protocol of `runner.Engine`."""
 
-    def __init__(self, session: Any) -> None:
-        self._session = session
+    def __init__(self, session: Any, profiles: Sequence[Mapping[str, Any]] = ()) -> None:
+        self._session, self._profiles = session, profiles
         self.inputs = _tensors(session.get_inputs())
         self.outputs = _tensors(session.get_outputs())
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, feeds: Mapping[str, Any], profile: int | None = None) -> dict[str, Any]:
         check_feeds(feeds, self.inputs)
+        fitting(self._profiles, feeds)
         names = [tensor.name for tensor in self.outputs]
         try:
             return dict(zip(names, self._session.run(names, dict(feeds))))

@@ -7,10 +7,10 @@ from typing import Any, Iterable, Mapping
 
 from . import cuda
 from .errors import EngineError, RuntimeMissing
-from .runner import Tensor, check_feeds, engine_file, libraries
+from .runner import Tensor, check_feeds, engine_file, fitting, libraries
 
 
-def open_plan(trt: Any, product: str, path: Path, profile: int, **options: Any) -> PlanEngine:
+def open_plan(trt: Any, product: str, path: Path, **options: Any) -> PlanEngine:
     """Open a plan with the package `trt`, which messages call `product`; `options` are those of PlanEngine.
 
     Raises:
@@ -21,7 +21,7 @@ def open_plan(trt: Any, product: str, path: Path, profile: int, **options: Any) 
     if missing:
         raise RuntimeMissing(f"{product} cannot run here: {missing}")
     plan = engine_file(path, ".plan").read_bytes()
-    return PlanEngine(trt, product, plan, profile, libraries(path), **options)
+    return PlanEngine(trt, product, plan, libraries(path), **options)
 
 
 class PlanEngine:
@@ -36,7 +36,6 @@ class PlanEngine:
         trt: Any,
         product: str,
         plan: bytes,
-        profile: int,
         plugins: Iterable[Path] = (),
         host_code: bool = False,
     ) -> None:
@@ -51,20 +50,28 @@ class PlanEngine:
         if self._engine is None:
             raise EngineError(f"{product} {trt.__version__} refuses the plan: {self._words()}")
         self._context = self._engine.create_execution_context()
-        if self._context is None or not self._context.set_optimization_profile_async(profile, 0):
-            raise EngineError(f"{product} cannot use profile {profile}: {self._words()}")
+        if self._context is None:
+            raise EngineError(f"{product} cannot run the plan: {self._words()}")
+        self._active = -1
         names = [self._engine.get_tensor_name(i) for i in range(self._engine.num_io_tensors)]
         self.inputs = self._tensors(names, trt.TensorIOMode.INPUT)
         self.outputs = self._tensors(names, trt.TensorIOMode.OUTPUT)
+        self._profiles = [
+            {each.name: self._limits(each.name, number) for each in self.inputs}
+            for number in range(self._engine.num_optimization_profiles)
+        ]
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, feeds: Mapping[str, Any], profile: int | None = None) -> dict[str, Any]:
         import numpy
 
         check_feeds(feeds, self.inputs)
+        self._use(fitting(self._profiles, feeds) if profile is None else profile)
         arrays = {name: numpy.ascontiguousarray(array) for name, array in feeds.items()}
         for name, array in arrays.items():
             if not self._context.set_input_shape(name, array.shape):
-                raise EngineError(f"input {name!r}: no profile takes {array.shape}: {self._words()}")
+                raise EngineError(f"input {name!r}: profile {self._active} takes no {array.shape}: {self._words()}")
+            if self._is_on_host(name):  # what it holds decides on shapes, so it is read before the run
+                self._context.set_tensor_address(name, array.ctypes.data)
         outputs = {
             tensor.name: numpy.empty(tuple(self._context.get_tensor_shape(tensor.name)), tensor.dtype)
             for tensor in self.outputs
@@ -77,18 +84,37 @@ class PlanEngine:
         memory: dict[str, int] = {}
         try:
             for name, array in {**arrays, **outputs}.items():
+                if self._is_on_host(name):
+                    self._context.set_tensor_address(name, array.ctypes.data)
+                    continue
                 memory[name] = self._device.allocate(array.nbytes)
                 self._context.set_tensor_address(name, memory[name])
-            for name, array in arrays.items():
-                self._device.upload(memory[name], array)
+            for name in memory.keys() & arrays.keys():
+                self._device.upload(memory[name], arrays[name])
             if not self._context.execute_async_v3(0):
                 raise EngineError(f"{self._product} cannot run the engine: {self._words()}")
             self._device.wait()
-            for name, array in outputs.items():
-                self._device.download(array, memory[name])
+            for name in memory.keys() & outputs.keys():
+                self._device.download(outputs[name], memory[name])
         finally:
             for address in memory.values():
                 self._device.free(address)
+
+    def _use(self, profile: int) -> None:
+        """Switch the context to a profile, after which all input shapes are to be set anew."""
+        if profile == self._active:
+            return
+        if not self._context.set_optimization_profile_async(profile, 0):
+            raise EngineError(f"{self._product} cannot use profile {profile}: {self._words()}")
+        self._device.wait()
+        self._active = profile
+
+    def _limits(self, name: str, profile: int) -> tuple[tuple[int, ...], ...]:
+        """The smallest, usual and largest shape of an input."""
+        return tuple(tuple(shape) for shape in self._engine.get_tensor_profile_shape(name, profile))
+
+    def _is_on_host(self, name: str) -> bool:
+        return str(self._engine.get_tensor_location(name).name) == "HOST"
 
     def _tensors(self, names: list[str], mode: Any) -> tuple[Tensor, ...]:
         return tuple(

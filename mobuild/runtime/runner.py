@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Protocol
+from typing import Any, Mapping, Protocol, Sequence
 
 from .errors import EngineError
 
@@ -36,8 +36,9 @@ class Engine(Protocol):
     @property
     def outputs(self) -> tuple[Tensor, ...]: ...
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name for one array per input.
+    def run(self, feeds: Mapping[str, Any], profile: int | None = None) -> dict[str, Any]:
+        """The outputs by name for one array per input, by the first optimization profile that takes them, or by that
+        number.
 
         Raises:
             EngineError: an input is missing, unknown, or of another type or shape than the engine takes.
@@ -57,6 +58,37 @@ def open_engine(path: Path, runtime: str, **options: Any) -> Engine:
         raise EngineError(f"there is no engine at '{path}'")
     opened: Engine = importlib.import_module(f".{runtime}", __package__).open_engine(path, **options)
     return opened
+
+
+def fitting(profiles: Sequence[Mapping[str, Any]], feeds: Mapping[str, Any]) -> int:
+    """The number of the first profile (input → min, opt and max shape) that takes the feeds; 0 without profiles.
+
+    Raises:
+        EngineError: none does; names their limits.
+    """
+    for number, profile in enumerate(profiles):
+        if all(takes(feeds[name].shape, corners) for name, corners in profile.items() if name in feeds):
+            return number
+    if not profiles:
+        return 0
+    found = ", ".join(f"{name} {_text(array.shape)}" for name, array in feeds.items())
+    limits = "; ".join(
+        f"{number}: " + ", ".join(f"{name} {_text(low)} to {_text(high)}" for name, (low, _, high) in profile.items())
+        for number, profile in enumerate(profiles)
+    )
+    raise EngineError(
+        f"no profile of the engine takes {found}", f"profiles: {limits}\nbuild it for these sizes, too: shapes"
+    )
+
+
+def takes(shape: Sequence[int], corners: Sequence[Sequence[int]]) -> bool:
+    """Whether a shape lies within the first and last of `corners`, axis by axis."""
+    low, high = corners[0], corners[-1]
+    return len(shape) == len(high) and all(least <= size <= most for least, size, most in zip(low, shape, high))
+
+
+def _text(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape)) or "scalar"
 
 
 def libraries(path: Path) -> tuple[Path, ...]:

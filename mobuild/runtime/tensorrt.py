@@ -24,12 +24,12 @@ def module() -> Any:
         ) from error
 
 
-def open_engine(path: Path, profile: int = 0, host_code: bool = False) -> PlanEngine:
-    """Open a plan for its optimization profile number `profile`; the rest as `PlanEngine` takes it.
+def open_engine(path: Path, host_code: bool = False) -> PlanEngine:
+    """Open a plan; `host_code` as `PlanEngine` takes it.
 
     Raises:
         RuntimeMissing: no package, no driver, no card.
         EngineError: TensorRT refuses the plan: no plan, another version, another card.
     """
     trt = module()
-    return open_plan(trt, "TensorRT", path, profile, host_code=host_code)
+    return open_plan(trt, "TensorRT", path, host_code=host_code)

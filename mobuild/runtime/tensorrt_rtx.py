@@ -20,11 +20,11 @@ def module() -> Any:
     return tensorrt_rtx
 
 
-def open_engine(path: Path, profile: int = 0) -> PlanEngine:
-    """Open a plan for its optimization profile number `profile`.
+def open_engine(path: Path) -> PlanEngine:
+    """Open a plan.
 
     Raises:
         RuntimeMissing: no package, no driver, no card.
         EngineError: TensorRT-RTX refuses the plan: no plan, another version, another card.
     """
-    return open_plan(module(), "TensorRT-RTX", path, profile)
+    return open_plan(module(), "TensorRT-RTX", path)

@@ -24,13 +24,17 @@ _CHILD = """
 import json, sys
 from pathlib import Path
 from mobuild import scratch
+from mobuild.backend import Profile
 from mobuild.errors import MobuildError
 from mobuild.node import decode
 request = json.loads(sys.argv[1])
 scratch.folder = Path(request["scratch"])
 node = decode(request["node"])
 inputs = {role: Path(path) for role, path in request["inputs"].items()}
-profiles = [{name: tuple(map(tuple, corners)) for name, corners in each.items()} for each in request["profiles"]]
+profiles = [
+    Profile({name: tuple(map(tuple, corners)) for name, corners in each.items()}, request["contents"])
+    for each in request["profiles"]
+]
 try:
     built = node.placed(inputs).build(inputs["model"], profiles, request["precision"], Path(request["out"]))
     print("ANSWER" + json.dumps({"measurements": dict(built.measurements), "warnings": list(built.warnings)}))
@@ -53,6 +57,8 @@ class Machine:
         gpu: Mapping[str, str] | None = None,
         precision: str = "fp32",
         inputs: Mapping[str, Path] | None = None,
+        profiles: Any = (PROFILE,),
+        contents: Any = None,
         **environment: str,
     ) -> dict[str, Any]:
         """The plan that was built beside what was measured, or the error."""
@@ -62,7 +68,8 @@ class Machine:
         request = {
             "node": encode(backend),
             "inputs": {"model": str(model), **{role: str(path) for role, path in (inputs or {}).items()}},
-            "profiles": [PROFILE],
+            "profiles": list(profiles),
+            "contents": contents or {},
             "precision": precision,
             "out": str(self.folder / "out"),
             "scratch": str(self.folder / "scratch"),

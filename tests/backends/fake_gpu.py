@@ -1,4 +1,4 @@
-"""A CUDA driver of our own in the place of NVIDIA's: it answers for one card and computes nothing."""
+"""A CUDA driver of our own in the place of NVIDIA's: it answers for one card, whose memory is the machine's own."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
   return 0;
 }
 """
+_MEMORY = """
+int cuMemAlloc_v2(unsigned long long *address, size_t size) { *address = (unsigned long long)malloc(size); return 0; }
+int cuMemFree_v2(unsigned long long address) { free((void *)address); return 0; }
+int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t size) { memcpy((void *)to, from, size); return 0; }
+int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) { memcpy(to, (void *)from, size); return 0; }
+int cuCtxSynchronize(void) { return 0; }
+"""
 L4 = {"GPU_NAME": "NVIDIA L4", "GPU_MAJOR": "8", "GPU_MINOR": "9", "GPU_SMS": "58", "GPU_MIB": "22500"}
 L20 = {"GPU_NAME": "NVIDIA L20", "GPU_MAJOR": "8", "GPU_MINOR": "9", "GPU_SMS": "92", "GPU_MIB": "46000"}
 T4 = {"GPU_NAME": "Tesla T4", "GPU_MAJOR": "7", "GPU_MINOR": "5", "GPU_SMS": "40", "GPU_MIB": "14900"}
@@ -39,6 +46,6 @@ def compiled(folder: Path) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler here")
-    (folder / "driver.c").write_text(_DRIVER)
+    (folder / "driver.c").write_text(_DRIVER + _MEMORY)
     subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "libcuda.so.1", folder / "driver.c"], check=True)
     return folder

@@ -25,6 +25,20 @@ except NodeFailed as error:
     print(error)
 """
 
+_RUNNING = """
+import json, sys
+from pathlib import Path
+import numpy
+from mobuild.runtime.errors import EngineError
+from mobuild.runtime.runner import open_engine
+engine = open_engine(Path("out"), "tensorrt")
+try:
+    for batch, profile in json.loads(sys.argv[1]):
+        print(float(engine.run({"x": numpy.zeros((batch, 16), "float32")}, profile)["y"].max()))
+except EngineError as error:
+    print(error)
+"""
+
 
 @pytest.mark.parametrize("version", ["10.0.1", "10.9.0.34", TEN, "11.0.0.114", ELEVEN])
 def test_one_recipe_builds_with_every_release(machine: Machine, version: str) -> None:
@@ -122,7 +136,7 @@ def test_a_plan_of_another_release_is_refused_and_both_are_named(machine: Machin
     machine.build(backend, "10.9.0.34")
     libraries.carry(tmp_path / "out", ".plan", {"plugin_0": tmp_path / "plugins.so"})
 
-    done = machine.python(_OPENING, TEN, json.dumps(backend.run_options(0)))
+    done = machine.python(_OPENING, TEN, json.dumps(backend.run_options(())))
 
     assert (
         "TensorRT 10.16.1.11 refuses the plan: Version tag does not match. Note: Current Version: 10.16.1.11, "
@@ -131,11 +145,37 @@ def test_a_plan_of_another_release_is_refused_and_both_are_named(machine: Machin
     assert "another TensorRT built this engine than the one that opens it" in done
 
 
+def test_the_runtime_takes_the_first_profile_that_fits(machine: Machine) -> None:
+    machine.build(l4(), profiles=[PROFILE, {"x": [[4, 16], [16, 16], [32, 16]]}])
+
+    done = machine.python(_RUNNING, TEN, json.dumps([[1, None], [8, None], [9, None], [8, 1], [2, None]]))
+
+    assert done.splitlines() == ["0.0", "0.0", "1.0", "1.0", "0.0"]
+
+
+def test_sizes_that_no_profile_takes_are_refused_with_the_limits(machine: Machine) -> None:
+    machine.build(l4(), profiles=[PROFILE, {"x": [[16, 16], [16, 16], [32, 16]]}])
+
+    done = machine.python(_RUNNING, TEN, json.dumps([[9, None]]))
+
+    assert done.splitlines() == [
+        "no profile of the engine takes x 9×16",
+        "  profiles: 0: x 1×16 to 8×16; 1: x 16×16 to 32×16",
+        "  build it for these sizes, too: shapes",
+    ]
+
+
+def test_what_an_integer_input_holds_reaches_the_profile(machine: Machine) -> None:
+    done = machine.build(l4(), contents={"size": [[1, 8], [1, 16], [1, 32]]})
+
+    assert done["plan"]["profiles"] == [{**PROFILE, "size holds": [[1, 8], [1, 16], [1, 32]]}]
+
+
 def test_a_plan_whose_plugins_do_not_load_is_refused(machine: Machine, tmp_path: Path) -> None:
     machine.build(l4())
     (tmp_path / "empty.so").write_text("")
     libraries.carry(tmp_path / "out", ".plan", {"plugin_0": tmp_path / "empty.so"})
 
-    done = machine.python(_OPENING, TEN, json.dumps(l4().run_options(0)))
+    done = machine.python(_OPENING, TEN, json.dumps(l4().run_options(())))
 
     assert "TensorRT cannot load the plugins of 'out/libraries/plugin_0.so': IPluginRegistry::loadLibrary" in done
