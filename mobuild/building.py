@@ -11,14 +11,13 @@ import dataclasses
 import os
 import platform
 import shutil
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mobuild import __version__
+from mobuild import __version__, environments
 from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
 from mobuild.declaring import SHORT
 from mobuild.errors import MobuildError, SourceError
@@ -143,9 +142,17 @@ class Builder:
         return self.executor.run(
             job,
             isolated=step.spec.isolated,
-            python=step.spec.python,
+            python=self._python(step, Path(job.log)),
             timeout_seconds=step.spec.timeout_seconds or self.timeout_seconds,
+            container=step.spec.container,
         )
+
+    def _python(self, step: Step, log: Path) -> Path:
+        """The interpreter that runs a step; the environment of a locked set is made when it is first needed."""
+        keys = self.planner.keys
+        if step.spec.requirements:
+            return environments.ensure(*keys.locked(step.spec), self.store.local / "environments", log, self._killed)
+        return keys.environment(step.spec).python
 
     def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
         assert step.fingerprint
@@ -177,9 +184,9 @@ class Builder:
         users = [(self.planner.jobs[user.job], user.name) for user in step.users]
         owners = [Owner(job.settings.project, job.recipe, job.variant, name) for job, name in users]
         try:
-            rerun.write(staging, job, Path(os.path.abspath(step.spec.python or sys.executable)), os.environ)  # noqa: PTH100
+            rerun.write(staging, job, self._python(step, Path(job.log)), os.environ, step.spec.container)
             self.store.failures.keep(staging, owners)
-        except OSError:  # a full disk, perhaps the very cause: then there is only the log
+        except (OSError, MobuildError):  # a full disk, perhaps the very cause: then there is only the log
             return ""
         first, name = users[0]
         return f"mobuild shell {first.words_for(name)}"
@@ -235,10 +242,25 @@ def _now() -> str:
 def _counting(observed: Observed, step: Step) -> Observed:
     """What counts of the things seen: those that the user's code asked for and no key knows. The packages of a process
     that only runs a program are mobuild's."""
+    if step.spec.container:
+        return _from_outside(observed, (step.spec.root, step.spec.folder))
     if has_user_code(step.spec):
         known = {name for way in step.ways for name in way.traits.missing}
         return dataclasses.replace(observed, missing=tuple(name for name in observed.missing if name not in known))
     return dataclasses.replace(observed, distributions={}) if runs_program(step.spec) else Observed()
+
+
+def _from_outside(observed: Observed, mounted: Sequence[Path]) -> Observed:
+    """What a container saw of the user's folders; all the rest is in the image, whose digest is in the key."""
+
+    def ours(paths: Mapping[str, str]) -> dict[str, str]:
+        return {
+            path: value for path, value in paths.items() if any(Path(path).is_relative_to(each) for each in mounted)
+        }
+
+    files, folders, presence, links = map(ours, (observed.files, observed.folders, observed.presence, observed.links))
+    modules = {name: path for name, path in observed.modules.items() if ours({path: ""})}
+    return Observed(files, folders, presence, links, modules=modules, sources=ours(observed.sources))
 
 
 def _named_error(fault: Exception, where: str, folder: Path) -> MobuildError:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mobuild import libraries
+from mobuild.container import Container
 from mobuild.errors import GraphError, did_you_mean
 from mobuild.node import Node
 
@@ -36,6 +37,8 @@ class NodeSpec:
     folder: Path = Path()  # the recipe's: `file.py:` is relative to it
     root: Path = Path()  # the project's: other paths are relative to it
     python: Path | None = None  # another interpreter to run under
+    requirements: Path | None = None  # a locked set, of which an environment is made with that interpreter
+    container: Container | None = None  # an image to run in
     timeout_seconds: float | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)  # variables that it sees; None: unset
     said_by: str = "uri: … in the recipe"  # where the path of a local source stands, for messages

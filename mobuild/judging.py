@@ -20,11 +20,12 @@ from mobuild.contract.profiles import asked_sizes_rise
 from mobuild.contract.rules import Model, Request, check, check_model
 from mobuild.contract.software import release_is_driven
 from mobuild.distributions import provider_of
-from mobuild.errors import Refused
+from mobuild.errors import MobuildError, Refused
 from mobuild.graph import NodeSpec
 from mobuild.job import Job
 from mobuild.keys import Keys
 from mobuild.steps import Step
+from mobuild.toolchain import Environment
 from mobuild.vocabulary import Vocabulary
 
 _ENGINE, _MODEL = "build_engine", "model"
@@ -64,7 +65,7 @@ def of_configuration(job: Job, keys: Keys) -> tuple[Finding, ...]:
             version = request.backend_version if request.backend == "tensorrt" else version
     for name, spec in job.graph.nodes.items():
         if spec.node.kind == "command":
-            own = version or keys.environment(spec.python).distributions.get("tensorrt", "")
+            own = version or _environment(job, spec, keys).distributions.get("tensorrt", "")
             found += command_is_known(str(getattr(spec.node, "cmd", "")), own, name)
         if spec.node.kind == "export":
             inputs, outputs = getattr(spec.node, "inputs", {}), getattr(spec.node, "outputs", ())
@@ -135,7 +136,7 @@ def request_for(job: Job, spec: NodeSpec, keys: Keys) -> Request | None:
     backend = getattr(spec.node, "backend", None)
     if backend is None:
         return None
-    environment = keys.environment(spec.python)
+    environment = _environment(job, spec, keys)
     return Request(
         hardware=job.hardware,
         backend=backend.name,
@@ -159,6 +160,14 @@ def _carried(spec: NodeSpec, backend: Any) -> tuple[str, ...]:
     """The nodes whose native code an engine takes along."""
     carries = getattr(backend, "carries", "")
     return tuple(need for role, need in spec.needs.items() if carries and role.startswith(carries))
+
+
+def _environment(job: Job, spec: NodeSpec, keys: Keys) -> Environment:
+    try:
+        return keys.environment(spec)
+    except MobuildError as error:
+        error.message = f"recipe {job.recipe!r}, node {spec.name!r}: {error.message}"
+        raise
 
 
 def strictly(job: Job, found: Sequence[Finding]) -> tuple[Finding, ...]:

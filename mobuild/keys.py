@@ -6,17 +6,19 @@ Reads files and folders, imports nothing of the user's and none of the heavy lib
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mobuild import toolchain
+from mobuild import interpreters, locked, programs, toolchain
 from mobuild.closure import Closure, closure
 from mobuild.errors import ToolchainError
 from mobuild.fingerprint import Fingerprint, digest_file, parameters
 from mobuild.graph import NodeSpec
+from mobuild.locked import Locked
 from mobuild.node import code_references, fields_of
 from mobuild.toolchain import Environment
 
@@ -41,36 +43,59 @@ class Keys:
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
-        self._environments: dict[Path | None, Environment] = {}
-        self._closures: dict[tuple[str, Path, Path, Path | None], Closure] = {}
+        self._environments: dict[tuple[object, ...], Environment] = {}
+        self._closures: dict[tuple[object, ...], Closure] = {}
 
-    def environment(self, python: Path | None) -> Environment:
-        """The interpreter that runs a node: `None` is mobuild's own.
+    def environment(self, spec: NodeSpec) -> Environment:
+        """Where a node runs; of a locked set and of an image only as much as can be known without them.
 
         Raises:
             ToolchainError: the interpreter is missing, too old, or does not start.
+            ConfigError, SourceError: the locked set is none.
         """
-        if python not in self._environments:
-            self._environments[python] = toolchain.probe(python, self._cache) if python else toolchain.host()
-        return self._environments[python]
+        place = (spec.python, spec.requirements, spec.container, spec.root)
+        if place not in self._environments:
+            self._environments[place] = self._environment(spec)
+        return self._environments[place]
+
+    def locked(self, spec: NodeSpec) -> tuple[Locked, Environment]:
+        """The locked set of a node that has one, and the environment of the interpreter to make its own with."""
+        assert spec.requirements
+        base = self.environment(dataclasses.replace(spec, requirements=None))
+        return locked.read(spec.requirements, base.version), base
 
     def environment_of(self, spec: NodeSpec) -> Environment:
-        """Where the user's Python of a node runs: under the interpreter that its command names by a path, of any
-        age, else under the node's own.
+        """Where the user's Python of a node runs: under the interpreter that its command names, of any age, else where
+        the node does.
 
         Raises:
-            ToolchainError: as `environment` does. One that a command names may also be none, which its run says.
+            ToolchainError: as `environment` does. What a command names may also be none, which its run says.
         """
+        own = self.environment(spec)
         named = getattr(spec.node, "interpreter", None)
-        path = named(spec.root) if callable(named) else None
+        path = named(spec.root) if callable(named) and not spec.container else None
         if path is None:
-            return self.environment(spec.python)
-        if path not in self._environments:
+            return own
+        if (path, spec.root) not in self._environments:
+            search = os.pathsep.join([str(own.python.parent), os.environ.get("PATH", os.defpath)])
             try:
-                self._environments[path] = toolchain.probe(path, self._cache, oldest=(0,))
+                self._environments[path, spec.root] = self._probed(path, spec.root, search, oldest=(0,))
             except ToolchainError:
-                self._environments[path] = self.environment(spec.python)
-        return self._environments[path]
+                self._environments[path, spec.root] = own
+        return self._environments[path, spec.root]
+
+    def _environment(self, spec: NodeSpec) -> Environment:
+        if spec.container:
+            return Environment(Path(spec.container.python), "", (), {}, {})
+        if spec.requirements:
+            wanted, base = self.locked(spec)
+            return wanted.environment(base)
+        return self._probed(spec.python, spec.root) if spec.python else toolchain.host()
+
+    def _probed(self, python: Path, root: Path, search: str | None = None, **limits: Any) -> Environment:
+        found = interpreters.find(python, root, search)
+        environment = toolchain.probe(found.path, self._cache, **limits)
+        return dataclasses.replace(environment, files=found.files, variables=found.variables)
 
     def traits(self, spec: NodeSpec) -> Traits:
         """The traits of a node as things stand now."""
@@ -90,15 +115,16 @@ class Keys:
         for path in _own_kinds(spec.node):
             closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
             code.update({f"kind {module}": value for module, value in found.modules.items()})
-        versions = self._versions(spec, environment, {name for each in closures for name in each.imports})
-        if references:
-            versions["python"] = ".".join(environment.version.split(".")[:2])
+        imports = {name for each in closures for name in each.imports}
+        if spec.requirements:  # whose folders may not be there to be looked into
+            imports |= {name.partition(".")[0] for each in closures for name in each.missing}
         files = tuple(path for each in closures for path in each.files) + scripts
         params = parameters(spec.node)
         if spec.env:
             params["env"] = dict(spec.env)
+        runs_python = bool(closures) or programs.is_python(str(getattr(spec.node, "cmd", "")))
         missing = frozenset(name for each in closures for name in each.missing)
-        return Traits(params, code, versions, files, missing)
+        return Traits(params, code, self._versions(spec, environment, imports, runs_python), files, missing)
 
     def forget_code(self) -> None:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""
@@ -106,15 +132,22 @@ class Keys:
 
     def _closure(self, reference: str, folder: Path, spec: NodeSpec) -> Closure:
         environment = self.environment_of(spec)
-        place = (reference, folder, spec.root, environment.python)
+        place = (reference, folder, spec.root, environment.python, bool(spec.requirements))
         if place not in self._closures:
             self._closures[place] = closure(reference, folder, spec.root, environment)
         return self._closures[place]
 
-    def _versions(self, spec: NodeSpec, environment: Environment, imports: Iterable[str]) -> dict[str, str]:
+    def _versions(
+        self, spec: NodeSpec, environment: Environment, imports: Iterable[str], runs_python: bool
+    ) -> dict[str, str]:
+        if spec.container:
+            return {"image": spec.container.digest, "python": spec.container.python}
         distributions = {environment.modules[name] for name in imports if name in environment.modules}
         tools = {*spec.node.tools, *distributions}
-        return toolchain.versions(environment, sorted(tools)) if tools else {}
+        versions = toolchain.versions(environment, sorted(tools)) if tools else {}
+        if runs_python:
+            versions["python"] = ".".join(environment.version.split(".")[:2])
+        return versions
 
 
 def _own_kinds(node: Any) -> list[Path]:

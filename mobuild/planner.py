@@ -217,7 +217,7 @@ class Planner:
         return objects.listing(producer.digest) if objects.is_folder(producer.digest) else {}
 
     def _lacking(self, spec: NodeSpec) -> str:
-        return elsewhere.lacking(spec, self.keys.environment(spec.python))
+        return elsewhere.lacking(spec, self.keys.environment(spec))
 
     def _waiting(self, step: Step, unknown: Sequence[Step]) -> Step:
         names = ", ".join(f"'{one.spec.name}'" for one in unknown)
@@ -271,7 +271,7 @@ class Planner:
 
     def surroundings(self, spec: NodeSpec) -> Surroundings:
         """What the conditions of a node's records are compared with."""
-        return Surroundings(spec.root, spec.folder, self.keys.environment(spec.python), self.ignored)
+        return Surroundings(spec.root, spec.folder, self.keys.environment(spec), self.ignored)
 
     def last(self, step: Step) -> Ref | None:
         """The last build of this node of this variant."""

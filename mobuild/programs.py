@@ -61,11 +61,17 @@ def named_files(cmd: str, project: Path, cwd: str = "", shell: bool = False) -> 
 
 
 def interpreter(cmd: str, project: Path, cwd: str = "") -> Path | None:
-    """The Python that `cmd` names by its path, `./old/bin/python`; None where it leaves that to the node."""
+    """The Python that `cmd` names: `./old/bin/python` by its path, or `python3.9` by a bare name, to be looked up on
+    PATH. None where it leaves that to the node."""
     first = split(cmd)[0]
-    if "/" not in first or _PLACEHOLDER.search(first) or not _INTERPRETER.fullmatch(Path(first).name):
+    if first in _OF_THE_NODE or _PLACEHOLDER.search(first) or not _INTERPRETER.fullmatch(Path(first).name):
         return None
-    return project / cwd / Path(first).expanduser()
+    return project / cwd / first if "/" in first else Path(first)
+
+
+def is_python(cmd: str) -> bool:
+    """Whether `cmd` starts a Python, whichever it is."""
+    return bool(cmd) and _INTERPRETER.fullmatch(Path(split(cmd)[0]).name) is not None
 
 
 def check_roles(cmd: str, roles: Iterable[str]) -> None:

@@ -20,6 +20,7 @@ from mobuild.distributions import Providers, editable_trees, installed, normaliz
 from mobuild.errors import ToolchainError
 from mobuild.fingerprint import digest_bytes
 from mobuild.firstparty import is_installed
+from mobuild.interpreters import REMEDY
 
 OLDEST = (3, 8)
 
@@ -41,6 +42,8 @@ class Environment:
     paths: tuple[str, ...]  # its module search path, without the working directory
     distributions: Mapping[str, str]  # normalised name → version
     modules: Mapping[str, str]  # top-level module → normalised name of its distribution
+    files: tuple[str, ...] = ()  # what decided, beyond those above, that this one is meant
+    variables: tuple[str, ...] = ()
 
 
 def host() -> Environment:
@@ -57,7 +60,8 @@ def probe(python: Path, cache: Path, oldest: tuple[int, ...] = OLDEST, seconds: 
     """
     # not resolved: a virtual environment's python is a link
     python = Path(os.path.abspath(python))  # noqa: PTH100
-    _check_there(python)
+    if not python.is_file():
+        raise ToolchainError(f"python {str(python)!r}: there is no such file", REMEDY)
     kept = cache / f"{digest_bytes(os.fsencode(python))}.json"
     document: Any = _remembered(kept, python)
     if document is None:
@@ -101,7 +105,7 @@ def _ask(python: Path, seconds: float) -> dict[str, object]:
         raise ToolchainError(
             f"python {str(python)!r}: asked for its version, it ended with status {status}"
             + "".join(f": {line}" for line in said),
-            _REMEDY,
+            REMEDY,
         )
     return _parsed(python, text)
 
@@ -118,13 +122,13 @@ def _answer(python: Path, seconds: float) -> tuple[int, str, str]:
             start_new_session=True,
         )
     except OSError as error:
-        raise ToolchainError(f"python {str(python)!r} cannot be started: {error.strerror}", _REMEDY) from error
+        raise ToolchainError(f"python {str(python)!r} cannot be started: {error.strerror}", REMEDY) from error
     with asked:
         try:
             out, err = asked.communicate(timeout=seconds)
         except subprocess.TimeoutExpired as error:
             os.killpg(asked.pid, signal.SIGKILL)
-            raise ToolchainError(f"python {str(python)!r}: no answer in {seconds:g} s", _REMEDY) from error
+            raise ToolchainError(f"python {str(python)!r}: no answer in {seconds:g} s", REMEDY) from error
     return asked.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
 
@@ -134,24 +138,16 @@ def _parsed(python: Path, text: str) -> dict[str, object]:
         return {"version": found["version"], "paths": found["paths"]}
     except (ValueError, IndexError, TypeError, KeyError) as error:
         raise ToolchainError(
-            f"{str(python)!r} is no Python: expected its version, found {text.strip()[-60:]!r}", _REMEDY
+            f"{str(python)!r} is no Python: expected its version, found {text.strip()[-60:]!r}", REMEDY
         ) from error
-
-
-def _check_there(python: Path) -> None:
-    if not python.is_file():
-        raise ToolchainError(f"python {str(python)!r}: there is no such file", _REMEDY)
 
 
 def _check_version(python: Path, version: object, oldest: tuple[int, ...]) -> None:
     if tuple(map(int, str(version).split(".")[:2])) < oldest:
         raise ToolchainError(
             f"python {str(python)!r}: expected Python {OLDEST[0]}.{OLDEST[1]} or newer, found {version}",
-            "make an environment with a newer Python for the model",
+            "make an environment with a newer Python for the model; a command can name an older one in cmd",
         )
-
-
-_REMEDY = "toolchain.python names the interpreter of an environment, such as ./venv/bin/python"
 
 
 def _remembered(kept: Path, python: Path) -> dict[str, object] | None:
@@ -172,11 +168,12 @@ def _keep(kept: Path, document: Mapping[str, object]) -> None:
 
 
 def _tokens(python: Path, paths: Sequence[str]) -> dict[str, str]:
-    """What decides the answer: the interpreter, its configuration, package folders and their `.pth`
-    files, and the variable that adds to the path."""
+    """What decides the answer: the interpreter, its configuration (conda writes to `conda-meta` whatever it changes),
+    package folders and their `.pth` files, and the variable that adds to the path."""
     folders = [Path(path) for path in paths if is_installed(path)]
     links = [link for folder in folders if folder.is_dir() for link in sorted(folder.glob("*.pth"))]
-    files = [python, python.parent.parent / "pyvenv.cfg", *folders, *links]
+    prefix = python.parent.parent
+    files = [python, prefix / "pyvenv.cfg", prefix / "conda-meta", *folders, *links]
     return {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **{str(file): _token(file) for file in files}}
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from mobuild.keys import Keys
 from mobuild.steps import Plan, Step
 from mobuild.store import Condition, Record, Store
+from mobuild.toolchain import Environment
 
 _PACKAGE = Path(__file__).parent
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia0")  # whether an engine can run here decides real or proxy
@@ -30,6 +31,7 @@ def of_plan(plan: Plan, store: Store, keys: Keys) -> Witnesses:
     """The witnesses of a plan whose steps are all fresh, those of its configuration included."""
     paths = {str(path) for path in _paths(plan, store, keys)}
     variables = {one.name for step in plan.steps.values() for one in _conditions(step, "environment")}
+    variables.update(name for each in _environments(plan, keys) for name in each.variables)
     for job in plan.jobs:
         paths.update(job.settings.witnesses)
         variables.update(job.settings.variables)
@@ -54,9 +56,15 @@ def _paths(plan: Plan, store: Store, keys: Keys) -> Iterator[Path]:
         yield from _of_step(step)
         if step.record:
             yield from _of_record(step.record, store)
-        environment = keys.environment(step.spec.python)
+    for environment in _environments(plan, keys):
         yield environment.python
-        yield from map(Path, environment.paths)
+        yield from map(Path, (*environment.paths, *environment.files))
+
+
+def _environments(plan: Plan, keys: Keys) -> Iterator[Environment]:
+    for step in plan.steps.values():
+        yield keys.environment(step.spec)
+        yield keys.environment_of(step.spec)
 
 
 def _of_step(step: Step) -> Iterator[Path]:

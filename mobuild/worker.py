@@ -31,8 +31,10 @@ _plain_path = [entry for entry in sys.path if entry]
 
 
 def main(job_file: str, parent: int) -> None:
-    """The life of an isolated worker: build the job, leave `<job_file>.result.json`, end."""
-    die_with(parent)
+    """The life of an isolated worker: build the job, leave `<job_file>.result.json`, end. In a container, 0 stands for
+    the parent, whom nobody knows there."""
+    if parent:
+        die_with(parent)
     with open(job_file, "rb") as stream:
         job = json.loads(stream.read())
     result = work(job, warm=False)

@@ -26,6 +26,7 @@ from mobuild.config.project import Project, once
 from mobuild.config.reading import NODE, conf_defaults, conf_file, conf_names, plain, raw
 from mobuild.config.recipes import recipe_file
 from mobuild.config.settings import seconds
+from mobuild.config.toolchain import chosen, refuse_unknown_keys
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.graph import NodeSpec
 from mobuild.hardware import Hardware
@@ -70,6 +71,7 @@ class RecipeNodes:
         if not isinstance(app.nodes, DictConfig):
             raise ConfigError(f"recipe {self.recipe!r}: nodes is no mapping", "write nodes: {name: {kind: …}}")
         self._collect("", app.nodes)
+        refuse_unknown_keys(app.toolchain, self._kinds(), is_open=any("." in kind for kind in self.kinds.values()))
         self.declared = tuple(self._entries)  # by the recipe; making nodes adds the files that their fields name
 
     @property
@@ -194,13 +196,16 @@ class RecipeNodes:
         node = construct(fields, where)
         if pinned := getattr(node, "pinned", None):
             node = pinned(self._pins)
+        place = chosen(scope.toolchain, placing.get("python"), node, self.project.root, where)
         return NodeSpec(
             name=name,
             node=node,
             needs=self._needs(name, placing, node, scope),
             folder=self.folder,
             root=self.root,
-            python=self._python(placing.get("python", _serving(scope.toolchain, node.kind)), node, where),
+            python=place.python,
+            requirements=place.requirements,
+            container=place.container,
             timeout_seconds=seconds(placing.get("timeout_seconds"), f"{where}, field 'timeout_seconds'"),
             env=_env(placing.get("env"), node, where, list(self.app.secrets or ())),
             said_by=self._said_by.get(name, f"nodes.{name}.uri in the recipe"),
@@ -279,17 +284,6 @@ class RecipeNodes:
     def _kinds(self) -> list[str]:
         return conf_names(self.project, "node")
 
-    def _python(self, configured: Any, node: Any, where: str) -> Path | None:
-        """The interpreter for a node; kinds that share a warm process stay with mobuild's own."""
-        if not configured or not node.isolated:
-            return None
-        if not isinstance(configured, str):
-            raise ConfigError(
-                f"{where}: python: expected the path of an interpreter, found {configured!r}", "./venv/bin/python"
-            )
-        path = Path(configured).expanduser()
-        return path if path.is_absolute() else self.project.root / path
-
 
 def _has_kind(entry: Any) -> bool:
     return isinstance(entry, DictConfig) and ("kind" in entry or "_target_" in entry)
@@ -303,11 +297,6 @@ def _refers(text: str) -> bool:
 @once
 def _text_of_defaults(project: Project, kind: str) -> str:
     return str(conf_defaults(project, "node", kind))
-
-
-def _serving(toolchain: DictConfig, kind: str) -> Any:
-    """The interpreter that a toolchain has for nodes of `kind`, if it serves them."""
-    return None if kind in toolchain.stay else toolchain.python
 
 
 def _check_name(name: str, where: str) -> None:

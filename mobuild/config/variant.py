@@ -116,6 +116,8 @@ def _description(nodes: RecipeNodes) -> dict[str, dict[str, Any]]:
             described[name] = {"error": error.message}
             continue
         said = {"kind": spec.node.kind, "needs": dict(spec.needs), "python": str(spec.python or ""), "env": spec.env}
+        said["requirements"] = str(spec.requirements or "")
+        said["container"] = f"{spec.container.image} {spec.container.python}" if spec.container else ""
         described[name] = dict(_flat("", {**said, "fields": encode(spec.node)}))
     return described
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mobuild import worker
+from mobuild.container import Container
 from mobuild.errors import ToolchainError
 from mobuild.executors.job import Job, Observed, Outcome
 
@@ -23,7 +24,13 @@ class InProcess:
     """An executor for one node at a time. Time limits do not hold: a debugger waits for a person."""
 
     def run(
-        self, job: Job, *, isolated: bool, python: Path | None = None, timeout_seconds: float | None = None
+        self,
+        job: Job,
+        *,
+        isolated: bool,
+        python: Path | None = None,
+        timeout_seconds: float | None = None,
+        container: Container | None = None,
     ) -> Outcome:
         """Build `job` here, its output on the terminal.
 
@@ -32,9 +39,10 @@ class InProcess:
             ToolchainError: it runs under another interpreter.
             KeyboardInterrupt: Ctrl-C.
         """
-        if python and os.path.abspath(python) != sys.executable:  # noqa: PTH100 - links tell environments apart
+        if container or (python and os.path.abspath(python) != sys.executable):  # noqa: PTH100 - links tell environments apart
+            place = f"in {container.image!r}" if container else f"under {str(python)!r}"
             raise ToolchainError(
-                f"node {job.name!r}: runs under {str(python)!r}, and debug=true runs nodes in mobuild's own process",
+                f"node {job.name!r}: runs {place}, and debug=true runs nodes in mobuild's own process",
                 "in the folder that `mobuild shell` opens, debug it under its own: python -m pdb rerun.py",
             )
         with _restored():

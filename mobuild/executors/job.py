@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from mobuild.container import Container
+
 
 @dataclass(frozen=True)
 class Job:
@@ -37,7 +39,15 @@ class Job:
 class Executor(Protocol):
     """Where nodes run."""
 
-    def run(self, job: Job, *, isolated: bool, python: Path | None, timeout_seconds: float | None) -> Outcome:
+    def run(
+        self,
+        job: Job,
+        *,
+        isolated: bool,
+        python: Path | None,
+        timeout_seconds: float | None,
+        container: Container | None,
+    ) -> Outcome:
         """Build `job`, alone in a process when it is `isolated`; raises MobuildError."""
 
     def close(self) -> None:

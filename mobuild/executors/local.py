@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.blame import plain
+from mobuild.container import Container
 from mobuild.errors import MobuildError, by_name
 from mobuild.executors.job import Job, Observed, Outcome
 from mobuild.executors.preload import Preload
@@ -29,9 +30,15 @@ class LocalExecutor:
         self._slots = Slots()
 
     def run(
-        self, job: Job, *, isolated: bool, python: Path | None = None, timeout_seconds: float | None = None
+        self,
+        job: Job,
+        *,
+        isolated: bool,
+        python: Path | None = None,
+        timeout_seconds: float | None = None,
+        container: Container | None = None,
     ) -> Outcome:
-        """Build `job`, in a fresh process when it is `isolated` or `python` is not this interpreter.
+        """Build `job`, in a fresh process when it is `isolated` or `python` is not this interpreter, or in a container.
 
         Raises:
             MobuildError: what the worker reported, as its own class, or how the worker ended; with the
@@ -41,8 +48,8 @@ class LocalExecutor:
         log.parent.mkdir(parents=True, exist_ok=True)
         interpreter = Path(os.path.abspath(python)) if python else Path(sys.executable)  # noqa: PTH100
         try:
-            if isolated or interpreter != Path(sys.executable):
-                document = self._processes.run(job, interpreter, timeout_seconds)
+            if container or isolated or interpreter != Path(sys.executable):
+                document = self._processes.run(job, interpreter, timeout_seconds, container)
             else:
                 document = self._slots.run(job, timeout_seconds)
         except MobuildError as error:

@@ -14,13 +14,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mobuild.container import Container
 from mobuild.errors import NodeFailed, ToolchainError
-from mobuild.executors import endings
+from mobuild.executors import container, endings
 from mobuild.executors.job import Job
 from mobuild.executors.memory import memory
 from mobuild.executors.preload import Preload
@@ -38,7 +40,13 @@ module = importlib.util.module_from_spec(spec)
 sys.modules["mobuild"] = module
 spec.loader.exec_module(module)
 """.format(init=PACKAGE + "/__init__.py", package=PACKAGE)
-BOOTSTRAP = LOADER + "from mobuild import worker\nworker.main(sys.argv[1], int(sys.argv[2]))\n"
+_CHECKED = """
+import sys
+if sys.version_info < (3, 8): sys.exit("expected Python 3.8 or newer, found " + sys.version.split()[0])
+"""
+BOOTSTRAP = _CHECKED + LOADER + "from mobuild import worker\nworker.main(sys.argv[1], int(sys.argv[2]))\n"
+
+_PYTHON_WORDS = ("-u", "-X", "faulthandler", "-c")
 
 
 # What changes the meaning of the user's Python is the same for everyone: without a seed, sets of text have another
@@ -47,13 +55,16 @@ _MEANING = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PYTHONOPTIMIZE": ""}
 
 
 class Child:
-    """One worker process, from start to the status it left."""
+    """One worker process, from start to the status it left. `removal` are words that end what outlives the process
+    group: a container is no child of who asks for it."""
 
-    def __init__(self, python: Path, job_file: Path, log: Path, variables: Mapping[str, str]) -> None:
-        command = [str(python), "-u", "-X", "faulthandler", "-c", BOOTSTRAP, str(job_file), str(os.getpid())]
+    def __init__(
+        self, command: list[str], log: Path, variables: Mapping[str, str], removal: Sequence[str] = ()
+    ) -> None:
         with log.open("ab") as stream:
             self._process = _started(command, stream, variables)
-        self._watchdog = _watchdog(self._process.pid)
+        self._watchdog = watchdog(self._process.pid, removal)
+        self._removal = list(removal)
         self._guard = threading.Lock()
         self._is_reaped = False
         self.timed_out = False
@@ -94,13 +105,15 @@ class Child:
             self._is_reaped = True
         code = os.waitstatus_to_exitcode(status)
         self._process.returncode = code
+        if code and self._removal:
+            subprocess.run(self._removal, stdin=subprocess.DEVNULL, capture_output=True)
         return code, usage.ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
 
 
-def _watchdog(group: int) -> subprocess.Popen[bytes]:
-    """A shell that kills the process group when this process is gone, however it ended."""
+def watchdog(group: int, removal: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """A shell that kills the process group when this process is gone, however it ended, and runs `removal`."""
     return subprocess.Popen(
-        ["/bin/sh", "-c", 'read -r _; kill -s KILL -- "-$1"', "sh", str(group)],
+        ["/bin/sh", "-c", 'read -r _; kill -s KILL -- "-$1"; shift; "$@"', "sh", str(group), *removal],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -116,18 +129,21 @@ class Processes:
         self._children: set[Child] = set()
         self._is_cancelled = False
 
-    def run(self, job: Job, python: Path, timeout_seconds: float | None) -> dict[str, Any]:
-        """The worker's result document.
+    def run(
+        self, job: Job, python: Path, timeout_seconds: float | None, image: Container | None = None
+    ) -> dict[str, Any]:
+        """The worker's result document; with an `image`, of a worker in it.
 
         Raises:
             NodeFailed: it left none; says how it ended.
-            ToolchainError: `python` cannot be started.
+            ToolchainError: `python` or the image cannot be started.
         """
         before = memory()
         with tempfile.TemporaryDirectory(prefix="mobuild-") as folder:
             job_file = Path(folder, "job.json")
             job_file.write_text(json.dumps(job.document()), encoding="utf-8")
-            child = Child(python, job_file, Path(job.log), self._preload.variables(Path(folder)))
+            variables = self._preload.variables(Path(folder))
+            child = _inside(image, job, job_file, variables) if image else _beside(python, job, job_file, variables)
             self._children.add(child)
             if self._is_cancelled:  # between the caller's decision and this start
                 child.cancel()
@@ -138,6 +154,8 @@ class Processes:
             result = Path(folder, "job.json.result.json")
             if result.exists():  # whatever a library's tear-down did afterwards
                 return dict(json.loads(result.read_text(encoding="utf-8")))
+        if image and code > 0 and not child.cancelled and not child.timed_out:
+            raise container.failure(image, job.name, code, Path(job.log))
         raise self._ending(job.name, child, code, peak_rss_mib, timeout_seconds or 0, before)
 
     def cancel(self) -> None:
@@ -156,6 +174,18 @@ class Processes:
         if code < 0:
             return endings.killed(node, -code, peak_rss_mib, before, memory())
         return endings.silent(node, code)
+
+
+def _inside(image: Container, job: Job, job_file: Path, variables: Mapping[str, str]) -> Child:
+    name = f"mobuild-{uuid.uuid4().hex}"
+    words = container.run(image, job, [job_file.parent], name, variables)
+    # Whose parent the worker is cannot be told inside; the watchdog removes the container.
+    command = [*words, *_PYTHON_WORDS, BOOTSTRAP, str(job_file), "0"]
+    return Child(command, Path(job.log), {}, container.removal(image, name))
+
+
+def _beside(python: Path, job: Job, job_file: Path, variables: Mapping[str, str]) -> Child:
+    return Child([str(python), *_PYTHON_WORDS, BOOTSTRAP, str(job_file), str(os.getpid())], Path(job.log), variables)
 
 
 def _started(command: list[str], log: Any, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:

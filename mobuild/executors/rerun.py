@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mobuild.container import Container
+from mobuild.executors import container
 from mobuild.executors.job import Job
 from mobuild.executors.process import LOADER
 from mobuild.fetch.uris import scrubbed
@@ -33,12 +35,13 @@ from pathlib import Path
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
 """
+_BESIDE = '#!/bin/sh\nexec {} "$@"\n'
 _OF_A_SHELL = ("_", "PWD", "OLDPWD", "SHLVL", "LINES", "COLUMNS", "TERM", "SHELL")
 _READ_ONLY = ("UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS")
 _CREDENTIALS = re.compile(r"://[^/\s]*@")
 
 
-def write(folder: Path, job: Job, python: Path, environ: Mapping[str, str]) -> None:
+def write(folder: Path, job: Job, python: Path, environ: Mapping[str, str], image: Container | None = None) -> None:
     """Put the files that run `job` again under `python` into `folder`, where its inputs and output lie."""
     (folder / "bin").mkdir()
     (folder / "job.json").write_text(scrubbed(json.dumps(_relative(job.document(), folder), indent=1)))
@@ -48,7 +51,16 @@ def write(folder: Path, job: Job, python: Path, environ: Mapping[str, str]) -> N
     )
     _write_program(folder / "rerun.sh", _RERUN_SH.format(node=ascii(job.name)))
     # A script and no link: a virtual environment is found by the path of its interpreter.
-    _write_program(folder / "bin" / "python", f'#!/bin/sh\nexec {shlex.quote(str(python))} "$@"\n')
+    _write_program(
+        folder / "bin" / "python", _inside(image, job) if image else _BESIDE.format(shlex.quote(str(python)))
+    )
+
+
+def _inside(image: Container, job: Job) -> str:
+    """A script that is the Python of the image, with the folder above it mounted."""
+    parts = [word.split(container.HERE) for word in container.again(image, job)]
+    words = " ".join('"$here"'.join(map(shlex.quote, each)) for each in parts)
+    return f"""#!/bin/sh\nhere=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) || exit\nexec {words} "$@"\n"""
 
 
 def _relative(document: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def _summary(producer: Step, model: Path) -> Mapping[str, Any]:
 def _version(session: Session, step: Step) -> str:
     """The builder's: asked for, installed, or the newest that is known."""
     backend: Any = getattr(step.spec.node, "backend", None)
-    installed = session.keys.environment(step.spec.python).distributions
+    installed = session.keys.environment(step.spec).distributions
     found = getattr(backend, "version", "") or installed_version(backend, installed)
     if found or backend.name not in PRODUCTS:
         return str(found)

@@ -1,0 +1,149 @@
+"""Locked requirement sets: read for a plan, made into an environment once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mobuild import locked
+from mobuild.errors import MobuildError
+from tests.projects import Finished, Project, recipe_project
+
+SET = """\
+# made by pip-compile
+--extra-index-url https://example.org/simple
+Torch_Thing==2.6.0+cpu \\
+    --hash=sha256:aaaa \\
+    --hash=sha256:bbbb
+opencv-python-headless[all]==4.10.0   # via det
+old==1.0 ; python_version < "3.9"
+old==2.0 ; python_version >= "3.9"
+"""
+
+
+@pytest.mark.parametrize(("version", "old"), [("3.8.18", "1.0"), ("3.11.7", "2.0")])
+def test_pins_are_those_of_the_python(tmp_path: Path, version: str, old: str) -> None:
+    (tmp_path / "all.lock").write_text(SET)
+
+    found = locked.read(tmp_path / "all.lock", version)
+
+    assert found.pins == {"torch-thing": "2.6.0+cpu", "opencv-python-headless": "4.10.0", "old": old}
+    assert found.has_hashes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("numpy>=1.26\n", "'numpy>=1.26' pins no version"),
+        ("numpy\n", "'numpy' pins no version"),
+        ("numpy==1.*\n", "'numpy==1.*' pins no version"),
+        ("mine @ https://example.org/mine.whl\n", "'mine @ https://example.org/mine.whl' pins no version"),
+        ("numpy==1.0\nNumPy==2.0\n", "numpy is pinned twice, to 1.0 and to 2.0"),
+        ("-r other.txt\n", "'-r other.txt': a locked set is one file with pinned packages, so there is no '-r'"),
+        ("[[package]]\n", "'[[package]]' is no requirement: "),
+        ("# nothing\n", "pins no package for Python 3.11.7"),
+    ],
+)
+def test_what_pins_no_version_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "all.lock").write_text(text)
+
+    with pytest.raises(MobuildError) as caught:
+        locked.read(tmp_path / "all.lock", "3.11.7")
+
+    assert caught.value.message.removeprefix(f"'{tmp_path}/all.lock': ").startswith(message)
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`scaling` 1.0, and `needy`, which needs it."""
+    out = tmp_path_factory.mktemp("wheels")
+    for name, needs in (("scaling", ""), ("needy", 'dependencies = ["scaling"]\n')):
+        source = tmp_path_factory.mktemp("source")
+        (source / name).mkdir()
+        (source / name / "__init__.py").write_text("FACTOR = 1.0\n")
+        (source / "pyproject.toml").write_text(
+            '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+            f'[project]\nname = "{name}"\nversion = "1.0"\n{needs}'
+        )
+        words = ("-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), str(source))
+        subprocess.run([sys.executable, *words], check=True, capture_output=True)
+    return out
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    nodes = "  note: {kind: command, cmd: 'python tool.py {out}', out: .txt}\n"
+    tool = "import sys, needy, scaling\nopen(sys.argv[1], 'w').write(f'{sys.prefix} {scaling.FACTOR}')\n"
+    files = {"tool.py": tool, "all.lock": "needy==1.0\nscaling==1.0\n", "part.lock": "needy==1.0\n"}
+    return recipe_project(tmp_path, nodes, files)
+
+
+def pip(folder: Path) -> dict[str, str]:
+    """No index, and wheels from a folder."""
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": os.devnull}
+
+
+def build(project: Project, wheels: Path, lock: str = "all.lock", *, check: bool = True) -> Finished:
+    return project.mobuild("target=note", f"toolchain.requirements={lock}", env=pip(wheels), check=check)
+
+
+def test_a_set_is_made_into_an_environment_once_and_again_when_it_was_left_half(project: Project, wheels: Path) -> None:
+    planned = project.mobuild("plan", "target=note", "toolchain.requirements=all.lock")
+    first = Path(build(project, wheels).out.strip())
+    place = Path(first.read_text().split()[0])
+    (place / "kept").touch()
+    project.edit("tool.py", "import sys", "import sys, os")
+    build(project, wheels)
+    was_made_once = (place / "kept").exists()
+    (place / "mobuild.json").unlink()  # as if its process had been killed
+    project.edit("tool.py", "import sys, os", "import os, sys, json")
+    build(project, wheels)
+
+    assert planned.out.startswith("stale")
+    assert first.read_text() == f"{place} 1.0"
+    assert place.is_relative_to(project.cache / "local")
+    assert was_made_once
+    assert not (place / "kept").exists()
+    assert '"scaling": "1.0"' in Path(f"{first}.json").read_text()
+
+
+def test_a_comment_in_the_set_and_a_package_that_nobody_imports_change_no_key(project: Project) -> None:
+    def key(text: str) -> str:
+        project.write("all.lock", text)
+        done = project.mobuild("plan", "target=note", "toolchain.requirements=all.lock", "format=json")
+        return done.out.partition('"key": ')[2].partition(",")[0]
+
+    before = key("needy==1.0\nscaling==1.0\n")
+
+    assert before == key("# again\nscaling==1.0\nneedy==1.0\nbystander==3.0\n")
+    assert before != key("needy==1.0\nscaling==1.1\n")
+
+
+def test_a_set_that_lacks_what_it_needs_is_refused(project: Project, wheels: Path) -> None:
+    done = build(project, wheels, "part.lock", check=False)
+
+    assert done.status == 1
+    assert f"error: node 'note': '{project.root}/part.lock' is not complete\n" in done.err
+    assert "needy 1.0 requires scaling, which is not installed." in done.err
+
+
+def test_a_package_that_cannot_be_had_is_named(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+
+    done = build(project, tmp_path / "none", check=False)
+
+    assert done.status == 1
+    assert "No matching distribution found for needy==1.0" in done.err
+    assert not list(project.cache.glob("local/*/environments/*/mobuild.json"))
+
+
+def test_a_set_that_is_not_there_is_named(project: Project, wheels: Path) -> None:
+    done = build(project, wheels, "none.lock", check=False)
+
+    assert done.errors[0].startswith(
+        f"recipe 'small', node 'note': toolchain.requirements: '{project.root}/none.lock': No such file or directory\n"
+    )
