@@ -26,6 +26,7 @@ _INTERPRETER = re.compile(r"python(\d+(\.\d+)?)?")
 _OF_THE_NODE = ("python", "python3")  # the words for whichever Python runs the node
 _SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin")  # where a Python has every other program of the system beside it
 _QUOTING = frozenset("'\"\\")
+_OPERATORS = ("|", ">", ">>", "<", "&", "&&", "||", ";", "2>&1")
 _SHOWN_LINES = 10
 _SHOWN_BYTES = 500  # of a line, its end
 _ASK_SECONDS = 0.1
@@ -134,7 +135,8 @@ def run(words: list[str], cwd: Path, shell: bool = False) -> list[str]:
     with process:
         tail = _stream(process)
     if process.returncode:
-        raise NodeFailed(f"{_shown_command(words, shell)!r} {_ending(process.returncode, shell)}", "\n".join(tail))
+        message = f"{_shown_command(words, shell)!r} {_ending(process.returncode, shell)}"
+        raise NodeFailed(message, "\n".join([*_for_a_shell(words, shell), *tail]))
     return tail
 
 
@@ -253,6 +255,12 @@ def _shown(line: bytes) -> str:
 
 def _shown_command(words: list[str], shell: bool) -> str:
     return words[0] if shell else shlex.join(words)
+
+
+def _for_a_shell(words: list[str], shell: bool) -> list[str]:
+    """What to say of words that only a shell understands."""
+    operators = [word for word in words if word in _OPERATORS] if not shell else []
+    return [f"{operators[0]!r} reached the program as a word: with shell: true, a shell reads cmd"] if operators else []
 
 
 def _ending(status: int, shell: bool) -> str:

@@ -65,6 +65,7 @@ def test_a_file_of_the_group_says_what_it_serves(project: Project) -> None:
         ("toolchain.comand.python=x", "toolchain: unknown key 'comand'. Did you mean 'command'?\n"),
         ("toolchain.command.pyton=x", "toolchain.command: unknown key 'pyton'. Did you mean 'python'?\n"),
         ("toolchain.command=x", "toolchain.command: expected a mapping, found 'x'\n"),
+        ("toolchain.stay=command", "toolchain.stay: expected a list of kinds, found 'command'\n"),
         ("toolchain.python=3.9", "toolchain: python: expected the path of an interpreter, found 3.9\n"),
         ("toolchain.image=torch:2.6", "toolchain.image: expected an image by its digest, name@sha256:…, found 'torch"),
         ("toolchain.requirements=[a]", "toolchain: requirements: expected the path of a locked set, found ['a']\n"),

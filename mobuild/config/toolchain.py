@@ -57,6 +57,9 @@ def refuse_unknown_keys(toolchain: Any, kinds: Collection[str], is_open: bool) -
     """
     if not isinstance(toolchain, DictConfig):
         raise ConfigError(f"toolchain: expected a mapping, found {toolchain!r}", "toolchain.python=./venv/bin/python")
+    stay = _plain(toolchain).get("stay")
+    if stay is not None and not isinstance(stay, list):
+        raise ConfigError(f"toolchain.stay: expected a list of kinds, found {stay!r}", "[calibrate, build_engine]")
     if not is_open:
         _check_keys([str(key) for key in toolchain], (*_KEYS, *kinds), "toolchain")
 

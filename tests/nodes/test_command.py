@@ -44,6 +44,13 @@ def test_shell_only_when_asked(project: Path) -> None:
     assert (project / "out put").read_text() == "2\n"
 
 
+def test_operator_of_a_shell_without_one_is_told_of(project: Path) -> None:
+    with pytest.raises(NodeFailed) as caught:
+        Command("ls nowhere > {out}").build({}, project / "out")
+
+    assert caught.value.hint.startswith("'>' reached the program as a word: with shell: true, a shell reads cmd\n")
+
+
 def test_cwd_is_relative_to_the_project(project: Path) -> None:
     (project / "sub").mkdir()
 

@@ -68,6 +68,8 @@ def test_core_alone_lists_plans_and_starts_a_recipe(core: Environment, tmp_path:
     core.mobuild(tmp_path, "init", "det")
     listed = core.mobuild(tmp_path, "list")
     planned = core.mobuild(tmp_path, "plan", "hardware=l4")
+    drawn = core.mobuild(tmp_path, "graph", "hardware=l4")
+    core.mobuild(tmp_path, "check", "hardware=l4")
 
     assert {"crepe_tiny", "det"} <= set(listed.out.splitlines()[0].split())
     assert [line.split()[:3] for line in planned.out.splitlines()] == [
@@ -75,6 +77,7 @@ def test_core_alone_lists_plans_and_starts_a_recipe(core: Environment, tmp_path:
         ["waiting", "det/l4", "sanitized"],
         ["waiting", "det/l4", "engine"],
     ]
+    assert "engine" in drawn.out
 
 
 def test_core_alone_has_no_heavy_library(core: Environment) -> None:
