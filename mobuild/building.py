@@ -87,8 +87,9 @@ class Builder:
         """
         with self._staging() as staging:
             job = self._stage(step, above, staging, self._log(step))
+            python = self._python(step, Path(job.log))
             with self._undisturbed(step, above):
-                self._run(step, job)
+                self._run(step, job, python)
             return self.store.objects.measure(Path(job.out))
 
     def kill(self) -> None:
@@ -130,7 +131,7 @@ class Builder:
         yield
         self.planner.recheck(step, above, tokens)
 
-    def _run(self, step: Step, job: WorkerJob) -> Outcome:
+    def _run(self, step: Step, job: WorkerJob, python: Path) -> Outcome:
         """
         Raises:
             SourceError: the network may not be asked for it. A build is refused before anything runs; `verify` is not.
@@ -142,7 +143,7 @@ class Builder:
         return self.executor.run(
             job,
             isolated=step.spec.isolated,
-            python=self._python(step, Path(job.log)),
+            python=python,
             timeout_seconds=step.spec.timeout_seconds or self.timeout_seconds,
             container=step.spec.container,
         )
@@ -157,12 +158,13 @@ class Builder:
     def _record(self, step: Step, above: Mapping[str, Step], staging: Path, log: Path) -> Record:
         assert step.fingerprint
         job = self._stage(step, above, staging, log)
+        python = self._python(step, log)
         started = _now()
         with self._undisturbed(step, above):
             try:
-                outcome = self._run(step, job)
+                outcome = self._run(step, job, python)
             except MobuildError as error:
-                error.look = self._keep(step, job, staging)
+                error.look = self._keep(step, job, staging, python)
                 raise
         here = self.planner.surroundings(step.spec)
         found = conditions(_counting(outcome.observed, step), here, step.fingerprint.toolchain)
@@ -177,14 +179,14 @@ class Builder:
             self.store.claims.add(self.store.records.name(record))
             return record
 
-    def _keep(self, step: Step, job: WorkerJob, staging: Path) -> str:
+    def _keep(self, step: Step, job: WorkerJob, staging: Path, python: Path) -> str:
         """Keep what a failed build left, to be run again by hand; the command that opens it, or nothing."""
         if self._killed.is_set():
             return ""
         users = [(self.planner.jobs[user.job], user.name) for user in step.users]
         owners = [Owner(job.settings.project, job.recipe, job.variant, name) for job, name in users]
         try:
-            rerun.write(staging, job, self._python(step, Path(job.log)), os.environ, step.spec.container)
+            rerun.write(staging, job, python, os.environ, step.spec.container)
             self.store.failures.keep(staging, owners)
         except (OSError, MobuildError):  # a full disk, perhaps the very cause: then there is only the log
             return ""

@@ -184,3 +184,17 @@ def test_interpreter_is_asked_without_the_terminal(tmp_path):
 
     with pytest.raises(ToolchainError, match=r"is no Python: expected its version, found 'nothing typed'"):
         toolchain.probe(python, tmp_path / "cache")
+
+
+def test_conda_install_is_seen_by_its_own_list(tmp_path):
+    """What conda installs need not touch a folder of Python packages."""
+    calls = tmp_path / "calls"
+    python = fake_python(tmp_path / "env/bin", f"""echo x >> {calls}\necho '{{"version": "3.11.0", "paths": []}}'""")
+    (tmp_path / "env/conda-meta").mkdir()
+
+    toolchain.probe(python, tmp_path / "cache")
+    toolchain.probe(python, tmp_path / "cache")
+    (tmp_path / "env/conda-meta/cudatoolkit-12.4-0.json").write_text("{}")
+    toolchain.probe(python, tmp_path / "cache")
+
+    assert calls.read_text() == "x\nx\n"
