@@ -34,7 +34,7 @@ def dispatch(argv: list[str]) -> int:
         project = find_project(Path.cwd())
         if any(flag.split("=")[0] in _HYDRA_FLAGS for flag in words.flags):
             return _compose_and_run(Call(verb, verb), words, project)
-        if verb in ("init", "clean", "list"):
+        if verb in ("init", "clean", "list", "schema"):
             return _without_jobs(verb, bare, words, project)
         if verb == "adopt":
             return _adopt(bare, words, line, project)
@@ -65,6 +65,11 @@ def _without_jobs(verb: str, bare: tuple[str, ...], words: Words, project: Proje
         return init(project.root, bare[0], shipped_recipes())
     if bare:
         raise ConfigError(f"{verb}: what is {bare[0]!r}?", f"mobuild {verb} takes no words")
+    if verb == "schema":
+        from mobuild.config.schema import schema
+        from mobuild.verbs.schema import show
+
+        return show(schema(project))
     if verb == "clean":
         from mobuild.verbs.clean import clean
 

@@ -103,7 +103,7 @@ RULES: Mapping[str, Rule] = {
 }
 _OPTIONS = ("allow_unmeasured",)
 AGAINST = "against"  # {ref: v1.3, accuracy_drop: 0.002}: the metrics of another revision instead of the reference's
-_AGAINST_LIMITS = ("accuracy_drop", "accuracy_drop_relative")
+AGAINST_LIMITS = ("accuracy_drop", "accuracy_drop_relative")
 
 
 def check(constraints: Constraints, where: str) -> None:
@@ -133,13 +133,13 @@ def _check_against(value: Any, where: str) -> None:
     if not isinstance(value, Mapping) or not isinstance(value.get("ref"), (str, int)) or value.get("ref") == "":
         raise ConfigError(f"{where}: constraints.against: expected a revision `ref`, found {value!r}", example)
     for key, limit in value.items():
-        if key not in ("ref", *_AGAINST_LIMITS):
-            near = did_you_mean(str(key), _AGAINST_LIMITS)
+        if key not in ("ref", *AGAINST_LIMITS):
+            near = did_you_mean(str(key), AGAINST_LIMITS)
             raise ConfigError(f"{where}: constraints.against: unknown key {key!r}.{near}", example)
         if key != "ref" and not _is_number(limit):
             raise ConfigError(f"{where}: constraints.against.{key}: expected a number, found {limit!r}", example)
-    if not any(key in value for key in _AGAINST_LIMITS):
-        raise ConfigError(f"{where}: constraints.against: expected {' or '.join(_AGAINST_LIMITS)}", example)
+    if not any(key in value for key in AGAINST_LIMITS):
+        raise ConfigError(f"{where}: constraints.against: expected {' or '.join(AGAINST_LIMITS)}", example)
 
 
 def _is_number(value: Any) -> bool:
@@ -193,7 +193,7 @@ def _judged_against(measurements: Mapping[str, Any], limit: Mapping[str, Any]) -
         now, before = metrics[name]["value"], baseline[name]
         drop = (before - now) * (-1 if metrics[name].get("better") == "lower" else 1)
         found = {"accuracy_drop": drop, "accuracy_drop_relative": drop / abs(before) if before else None}
-        for key in _AGAINST_LIMITS:
+        for key in AGAINST_LIMITS:
             value = found[key]
             if key in limit and value is not None and value > limit[key]:
                 misses.append(

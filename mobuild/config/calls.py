@@ -22,6 +22,7 @@ VERBS = (
     "list",
     "init",
     "adopt",
+    "schema",
     "path",
     "log",
     "command",

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any, Mapping
 
+from mobuild import onnxmodel
+from mobuild.errors import NodeFailed
 from mobuild.runtime.errors import EngineError
 from mobuild.runtime.loading import Runner, load
 from mobuild.runtime.runner import shape_text
@@ -27,7 +29,7 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
         sizes = ", ".join(f"{name} {shape_text(array.shape)}" for name, array in feeds.items())
         blocks, seconds = int(job.get("blocks", 20)), float(job.get("block_seconds", 0.05))
         return {**in_turns(lambda: a(feeds), lambda: b(feeds), blocks, seconds), "sizes": sizes}
-    except EngineError as error:
+    except (EngineError, NodeFailed) as error:
         return {"not_run": error.message}
 
 
@@ -46,28 +48,16 @@ def _feeds(runner: Runner, ranges: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         EngineError: an axis of which no size is known.
+        NodeFailed: an input of which no example can be made.
     """
-    import numpy as np
-
-    draw = np.random.default_rng(0)
     profile = runner.profiles[0] if runner.profiles else {}
-    feeds = {}
+    inputs = []
     for one in runner.inputs:
         shape = profile[one.name][1] if one.name in profile else one.shape
         if not all(isinstance(axis, int) and axis >= 0 for axis in shape):
             raise EngineError(f"input {one.name!r}: its shape {shape_text(shape)} has no sizes that it was built for")
-        try:
-            dtype = np.dtype(one.dtype)
-        except TypeError as error:
-            raise EngineError(f"input {one.name!r}: NumPy has no type {one.dtype}") from error
-        if dtype.kind in "iub":
-            low, high = ranges.get(one.name) or (0, 1)
-            feeds[one.name] = draw.integers(low, high, shape, endpoint=True).astype(dtype)
-        elif dtype.kind == "f":
-            feeds[one.name] = draw.standard_normal(shape).astype(dtype)
-        else:
-            raise EngineError(f"input {one.name!r}: nothing random is known for the type {one.dtype}")
-    return feeds
+        inputs.append({"name": one.name, "dtype": one.dtype, "shape": list(shape)})
+    return onnxmodel.feeds({"inputs": inputs, "ranges": ranges}, {})
 
 
 if __name__ == "__main__":
