@@ -17,7 +17,7 @@ from pathlib import Path
 from mobuild.fingerprint import Digest, Digester, digest_file
 from mobuild.store import reflink
 from mobuild.store.disk import explained, sync
-from mobuild.store.measuring import measure
+from mobuild.store.measuring import measure, measure_copy
 from mobuild.store.stat_cache import StatCache
 
 _HEX = "[0-9a-f]"
@@ -39,9 +39,11 @@ class Blobs:
         with self.temporary() as temporary:
             if self._may_move(staged):
                 staged.rename(temporary)
+                measured = measure(temporary)
+            elif reflink.clone(staged, temporary):
+                measured = measure(temporary)
             else:
-                reflink.copy(staged, temporary)
-            measured = measure(temporary)
+                measured = measure_copy(staged, temporary)
             self.place(temporary, measured)
         return measured
 

@@ -1,4 +1,4 @@
-"""One reading of a file for both of its digests, while it is brought to the disk.
+"""One reading of a file for both of its digests, while it is copied, if need be, and brought to the disk.
 
 SHA-256 takes longer than all the rest, so it goes on in a thread of its own, and the disk works meanwhile.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import cycle
 from pathlib import Path
@@ -26,24 +27,44 @@ def measure(source: Path) -> Digester:
     Raises:
         StoreError: it begins as a folder listing does.
     """
-    with ThreadPoolExecutor(1) as aside:
+    with ThreadPoolExecutor(1) as aside, open(source, "rb", buffering=0) as stream:
         written = aside.submit(sync, source)
-        measured = _read(source)
+        measured = _read(stream.readinto, os.fstat(stream.fileno()).st_size, source)
         written.result()
     return measured
 
 
-def _read(source: Path) -> Digester:
+def measure_copy(source: Path, destination: Path) -> Digester:
+    """Copy `source` into the empty file `destination`, and measure what is written there meanwhile.
+
+    Raises:
+        StoreError: it begins as a folder listing does.
+    """
+    with open(source, "rb", buffering=0) as stream, open(destination, "r+b", buffering=0) as copy:
+        offset = 0
+
+        def pass_on(buffer: memoryview) -> int:
+            nonlocal offset
+            count = os.sendfile(copy.fileno(), stream.fileno(), offset, len(buffer))
+            count = os.preadv(copy.fileno(), [buffer[:count]], offset) if count else 0
+            offset += count
+            return count
+
+        return _read(pass_on, os.fstat(stream.fileno()).st_size, source)
+
+
+def _read(read: Callable[[memoryview], int | None], size_bytes: int, source: Path) -> Digester:
+    """Measure what `read` puts into the buffers that it is given, until that is nothing."""
     measured = Digester()
     pending: deque[Future[None]] = deque()
     buffers = [memoryview(bytearray(_CHUNK))]
-    with open(source, "rb", buffering=0) as stream, ThreadPoolExecutor(1) as aside:
-        if os.fstat(stream.fileno()).st_size > _CHUNK:
+    with ThreadPoolExecutor(1) as aside:
+        if size_bytes > _CHUNK:
             buffers += [memoryview(bytearray(_CHUNK)) for _ in range(_BUFFERS - 1)]
         for buffer in cycle(buffers):
             if len(pending) == len(buffers):
                 pending.popleft().result()  # this buffer was read to its end
-            count = stream.readinto(buffer)
+            count = read(buffer)
             if not count:
                 break
             data = buffer[:count]
