@@ -44,7 +44,7 @@ class Blobs:
                 measured = measure(temporary)
             else:
                 measured = measure_copy(staged, temporary)
-            self.place(temporary, measured)
+            self._rename(temporary, measured)
         return measured
 
     @contextmanager
@@ -57,15 +57,18 @@ class Blobs:
             shutil.rmtree(folder, ignore_errors=True)
 
     def place(self, temporary: Path, measured: Digester) -> None:
-        """Put the measured file `temporary` where it belongs."""
+        """Bring the measured file `temporary` to the disk, and put it where it belongs."""
+        sync(temporary)
+        self._rename(temporary, measured)
+
+    def _rename(self, temporary: Path, measured: Digester) -> None:
         if self.holds(measured.digest):
             return
         destination = self.path(measured.digest)
         destination.parent.mkdir(parents=True, exist_ok=True)
         temporary.chmod(0o444)
-        sync(temporary)
+        # Neither mode nor name need be on the disk: a record comes later, and one without its object is a miss.
         temporary.replace(destination)
-        sync(destination.parent)
         self._files.note(destination, measured.digest, measured.sha256)
 
     def holds(self, digest: Digest) -> bool:

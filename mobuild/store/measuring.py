@@ -27,15 +27,18 @@ def measure(source: Path) -> Digester:
     Raises:
         StoreError: it begins as a folder listing does.
     """
+    if source.stat().st_size <= _CHUNK:  # threads would take longer than all else
+        sync(source)
+        return _of_bytes(source.read_bytes(), source)
     with ThreadPoolExecutor(1) as aside, open(source, "rb", buffering=0) as stream:
         written = aside.submit(sync, source)
-        measured = _read(stream.readinto, os.fstat(stream.fileno()).st_size, source)
+        measured = _read(stream.readinto, source)
         written.result()
     return measured
 
 
 def measure_copy(source: Path, destination: Path) -> Digester:
-    """Copy `source` into the empty file `destination`, and measure what is written there meanwhile.
+    """Copy `source` into the empty file `destination`, measure what is written there, and bring it to the disk.
 
     Raises:
         StoreError: it begins as a folder listing does.
@@ -50,17 +53,24 @@ def measure_copy(source: Path, destination: Path) -> Digester:
             offset += count
             return count
 
-        return _read(pass_on, os.fstat(stream.fileno()).st_size, source)
+        measured = _read(pass_on, source)
+    sync(destination)
+    return measured
 
 
-def _read(read: Callable[[memoryview], int | None], size_bytes: int, source: Path) -> Digester:
+def _of_bytes(data: bytes, source: Path) -> Digester:
+    _refuse_listing(data, source)
+    measured = Digester()
+    measured.update(data)
+    return measured
+
+
+def _read(read: Callable[[memoryview], int | None], source: Path) -> Digester:
     """Measure what `read` puts into the buffers that it is given, until that is nothing."""
     measured = Digester()
     pending: deque[Future[None]] = deque()
-    buffers = [memoryview(bytearray(_CHUNK))]
+    buffers = [memoryview(bytearray(_CHUNK)) for _ in range(_BUFFERS)]
     with ThreadPoolExecutor(1) as aside:
-        if size_bytes > _CHUNK:
-            buffers += [memoryview(bytearray(_CHUNK)) for _ in range(_BUFFERS - 1)]
         for buffer in cycle(buffers):
             if len(pending) == len(buffers):
                 pending.popleft().result()  # this buffer was read to its end
@@ -68,10 +78,15 @@ def _read(read: Callable[[memoryview], int | None], size_bytes: int, source: Pat
             if not count:
                 break
             data = buffer[:count]
-            if not measured.size_bytes and bytes(data[: len(MAGIC)]) == MAGIC:
-                raise StoreError(f"file '{source}': begins as a folder listing of mobuild, and cannot be kept")
+            if not measured.size_bytes:
+                _refuse_listing(data, source)
             measured.update_quick(data)
             pending.append(aside.submit(measured.update_strong, data))
         for one in pending:
             one.result()
     return measured
+
+
+def _refuse_listing(data: bytes | memoryview, source: Path) -> None:
+    if bytes(data[: len(MAGIC)]) == MAGIC:
+        raise StoreError(f"file '{source}': begins as a folder listing of mobuild, and cannot be kept")

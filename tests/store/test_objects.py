@@ -344,12 +344,12 @@ def test_read_only_cache_serves_hits_and_refuses_to_publish(small_disk: Path, tm
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from mobuild.store import Store, blobs
+from mobuild.store import Store, measuring
 
 store = Store.open(Path(sys.argv[1]))
 staged = store.staging() / "artifact"
 staged.write_bytes(b"content")
-blobs.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+measuring.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 store.objects.publish(staged)
 """
 
