@@ -11,7 +11,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from mobuild.errors import StoreError
+from mobuild.errors import SourceError, StoreError
 from mobuild.fingerprint import Digest, Digester, canonical, digest_bytes, digest_file
 from mobuild.store import copies
 from mobuild.store.blobs import Blobs
@@ -133,22 +133,22 @@ class Objects:
             copies.replace(content, destination)
 
     def place(self, artifact: Artifact, destination: Path) -> None:
-        """As `materialise`, of what a record says: a copy that was not touched since is seen at a glance."""
-        if artifact.is_folder or not self._is_known_copy(artifact, destination):
+        """As `materialise`, of what a record says: a file that is a copy already is not looked up in the store."""
+        if artifact.is_folder or not self._is_copied(artifact, destination):
             self.materialise(artifact.digest, destination)
 
     def is_copy(self, digest: Digest, destination: Path) -> bool:
         """Whether `destination` has the content of the object."""
         return self.holds(digest) and copies.is_copy(self._content(digest), destination, self._files)
 
-    def _is_known_copy(self, artifact: Artifact, destination: Path) -> bool:
+    def _is_copied(self, artifact: Artifact, destination: Path) -> bool:
         try:
             seen = os.lstat(destination)
             if not stat.S_ISREG(seen.st_mode) or seen.st_size != artifact.size_bytes:
                 return False
             is_its_own = seen.st_ino != self.path(artifact.digest).stat().st_ino  # no name of the object itself
-            return is_its_own and self._files.known(destination) == artifact.digest
-        except OSError:
+            return is_its_own and self._files.digest(destination) == artifact.digest
+        except (OSError, SourceError):
             return False
 
     def _publish_folder(self, staged: Path) -> Artifact:

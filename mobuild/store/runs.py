@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -50,7 +50,7 @@ class Runs:
 
     def put(self, name: str, project: Path, members: Sequence[Member]) -> None:
         """Remember a run; a disk that refuses is a warning, for the build itself is done."""
-        document = {"schema": _SCHEMA, "project": str(project.resolve()), "members": [asdict(one) for one in members]}
+        document = {"schema": _SCHEMA, "project": str(project.resolve()), "members": [vars(one) for one in members]}
         try:
             replace(self.folder(name) / _FILE, canonical(document))
         except OSError as error:
