@@ -33,7 +33,9 @@ NOT_UNDERSTOOD = {
     "executor.timeout_seconds=soon": (
         "executor.timeout_seconds: expected a number of seconds above 0, or null, found 'soon'"
     ),
-    "format=jsn": "format: expected one of text, json, markdown, sarif, mermaid, dot, in-toto, found 'jsn'. Did you mean 'json'?",
+    "format=jsn": (
+        "format: expected one of text, json, markdown, sarif, mermaid, dot, in-toto, found 'jsn'. Did you mean 'json'?"
+    ),
     "builders=onnxruntime": (
         "builders: expected a list of backends, found 'onnxruntime'\n  builders=[tensorrt_rtx,onnxruntime]"
     ),
