@@ -5,7 +5,7 @@ frame outside the standard library is the user's: a library's own look-ups of HO
 conditions of a model. A read of the whole environment (usually to hand it to a child process) counts as
 the list of its names, `*`: with every value in it, no build would be fresh in the next shell. For the same reason the
 variables that only say where programs and scratch space are do not count. C code's
-`getenv` and `os.environb` are not seen.
+`getenv` is not seen.
 """
 
 from __future__ import annotations
@@ -46,14 +46,18 @@ class Variables:
 
     def start(self) -> None:
         global _active
-        self._plain = os.environ.__class__
+        self._plain: Any = os.environ.__class__
         os.environ.__class__ = Watched
+        if os.supports_bytes_environ:
+            os.environb.__class__ = WatchedBytes
         _active = self
 
     def stop(self) -> None:
         global _active
         _active = None
         os.environ.__class__ = self._plain
+        if os.supports_bytes_environ:
+            os.environb.__class__ = self._plain
 
     def note(self, name: Any) -> None:
         if not isinstance(name, str) or name in _PLACES or name in self._declared:
@@ -119,6 +123,20 @@ class Watched(os._Environ):  # type: ignore[type-arg]
         return _data()
 
 
+class WatchedBytes(os._Environ):  # type: ignore[type-arg]
+    """`os.environb` likewise."""
+
+    def __getitem__(self, name: Any) -> Any:
+        if _active and isinstance(name, bytes):
+            _active.note(os.fsdecode(name))
+        return super().__getitem__(name)
+
+    def __iter__(self) -> Iterator[Any]:
+        if _active:
+            _active.note_whole()
+        return super().__iter__()
+
+
 def value_digest(value: str | None) -> str:
     """SHA-256 of a variable's value; `-` when it is not set."""
     if value is None:
@@ -150,14 +168,15 @@ def _data() -> dict[str, str]:
 
 
 def _user_reads() -> bool:
-    """Whether the nearest frame outside the standard library and this file is the user's."""
+    """Whether the nearest frame outside the standard library and this file is the user's, or there is none: a thread
+    of the standard library's runs what the user gave it."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if file != __file__ and not file.startswith("<frozen") and not is_stdlib(file):
             return is_first_party(file)
         frame = frame.f_back  # type: ignore[assignment]
-    return False
+    return True
 
 
 def _site() -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ path lies in the project; never when the import machinery did, since modules are
 The content is digested at the moment of the event, before the reader gets it.
 """
 
-# ruff: noqa: PTH100, PTH110, PTH113, PTH116, PTH118, PTH208
+# ruff: noqa: PTH100, PTH109, PTH110, PTH113, PTH116, PTH118, PTH208
 # (paths stay text: there are thousands of them)
 
 from __future__ import annotations
@@ -192,11 +192,17 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         _active.event(event, arguments)
 
 
+def absolute(path: str) -> str:
+    """`path` against the working directory of now. `..` after a link stays, since it leads away from there."""
+    plain = os.path.abspath(path)
+    if ".." not in path or os.path.realpath(path) == os.path.realpath(plain):
+        return plain
+    return os.path.join(os.getcwd(), path)
+
+
 def _absolute(path: Any) -> str:
-    """The event's path against the working directory of now; empty for a descriptor."""
-    if isinstance(path, int):
-        return ""
-    return os.path.abspath(os.fsdecode(path))
+    """The event's path; empty for a descriptor."""
+    return "" if isinstance(path, int) else absolute(os.fsdecode(path))
 
 
 def _writes(path: str, flags: int) -> bool:

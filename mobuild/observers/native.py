@@ -7,7 +7,7 @@ the file's stat as it was opened: where that is another one when the node ends, 
 more, and the condition is `CHANGING`, which never holds.
 """
 
-# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH116, PTH118, PTH119, PTH120, PTH208
+# ruff: noqa: PTH110, PTH112, PTH113, PTH116, PTH118, PTH119, PTH120, PTH208
 # (paths stay text: there are thousands of them)
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib.util import source_from_cache
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from mobuild.firstparty import is_below
-from mobuild.observers.files import Files, file_digest, folder_digest
+from mobuild.observers.files import Files, absolute, file_digest, folder_digest
 from mobuild.observers.presence import ABSENT
 
 READS = "MOBUILD_READS"  # the variable that names the file of the records
@@ -172,7 +172,7 @@ def _opens(data: bytes) -> Sequence[Open]:
     for text in dict.fromkeys(filter(None, data.split(b"\0"))):
         pid, what, token, path = os.fsdecode(text).split(" ", 3)
         if "/__pycache__/" not in path or path.endswith(".pyc"):
-            found.append(Open(int(pid), what, token, os.path.abspath(path)))
+            found.append(Open(int(pid), what, token, absolute(path)))
     return found
 
 

@@ -365,3 +365,28 @@ def test_a_link_that_is_followed_to_a_name_is_an_input_beside_the_content(projec
 
     assert observed.links == {str(project.root / "current"): sha256("v1")}
     assert observed.files == {str(project.root / "current"): sha256("1")}
+
+
+def test_dots_behind_a_link_lead_to_the_file_that_was_read(project, call):
+    (project.root / "elsewhere/v1").mkdir(parents=True)
+    (project.root / "data").symlink_to("elsewhere/v1")
+    (project.root / "elsewhere/other.txt").write_text("read")
+    (project.root / "other.txt").write_text("not read")
+
+    observed = call("def main(): return open('data/../other.txt').read()").observed
+
+    assert observed.files == {str(project.root / "data/../other.txt"): sha256("read")}
+
+
+VARIABLES = {
+    "os.environb": "import os\ndef main(): return len(os.environb.get(b'WIDTH') or b'')",
+    "a pool of threads": (
+        "import os\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "def main():\n    with ThreadPoolExecutor() as pool: return list(pool.map(os.getenv, ['WIDTH']))"
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", VARIABLES)
+def test_variables_are_seen_by_every_way_to_read_them(call, reader):
+    assert call(VARIABLES[reader]).observed.environment == {"WIDTH": value_digest(None)}
