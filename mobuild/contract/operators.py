@@ -49,6 +49,12 @@ _REMEDIES = {
 }
 
 
+_RULES = {
+    "scatter_reduction": "one that adds can be rewritten, with nodes: {rewritten: {kind: rewrite, "
+    "rules: [scatter_add]}, sanitized: {needs: {model: rewritten}}}; or backend=onnxruntime",
+}
+
+
 def _signed(model: Model, code: str, is_ours: Callable[[str], bool]) -> tuple[Finding, ...]:
     request = model.request
     if not request.is_tensorrt:
@@ -60,9 +66,8 @@ def _signed(model: Model, code: str, is_ours: Callable[[str], bool]) -> tuple[Fi
         look_up = rtx.signed if request.backend == rtx.PRODUCT else tensorrt.signed
         answer = look_up(sign, request.version)
         details = "; ".join(dict.fromkeys(signed.values()))
-        findings += found(
-            code, answer, nodes(signed), f"{request.product}: {answer.why}; found {details}", _REMEDIES[code]
-        )
+        remedy = _RULES.get(sign, _REMEDIES[code])
+        findings += found(code, answer, nodes(signed), f"{request.product}: {answer.why}; found {details}", remedy)
     return findings
 
 

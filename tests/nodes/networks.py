@@ -173,3 +173,29 @@ def doubled(model: nn.Module, inputs: tuple[torch.Tensor, ...], options: dict[st
 
 def counted(model: nn.Module, inputs: tuple[torch.Tensor, ...], options: dict[str, object]) -> int:
     return len(inputs)
+
+
+class Usual(nn.Module):
+    """What older exporters and builders stumbled over, in one network."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        y = x.masked_fill(mask, -1.0) + x.tril() - x.triu(1)
+        y = y * torch.ones(5, 5).tril()[:, :1] + torch.triu(torch.ones(5, 8, dtype=torch.int64), 1)
+        y = y.clone()
+        y[:, 0] = 1.0
+        heads = y[:, None].repeat_interleave(2, dim=1)
+        out = nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        hidden = torch.ones(x.shape[1], 5, dtype=torch.bool).tril()
+        out = out + torch.einsum("bij,bkj->bik", y, y)[:, None, :, :1]
+        return out + nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=hidden)
+
+
+class Scattered(nn.Module):
+    """Additions by index in three ways, and an assignment by mask."""
+
+    def forward(self, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        y = torch.zeros(6, 8).index_add(0, index, x[0])
+        z = torch.zeros(6, 8).index_put((index, index), x[0, :, 0], accumulate=True)
+        w = x.scatter_add(2, (x > 0).long(), x)
+        w[w > 1] = 0.5
+        return w.sum(1, keepdim=True) + y + z

@@ -80,7 +80,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rewritten(model: Path, hook: str, **inputs: Path) -> Any:
-    return Rewrite(f"hooks.py:{hook}").build({"model": model, **inputs}, model.with_name("out.onnx"))
+    return Rewrite(hook=f"hooks.py:{hook}").build({"model": model, **inputs}, model.with_name("out.onnx"))
 
 
 @pytest.mark.parametrize(("hook", "operator"), [("merged", "Mul"), ("surgeons", "Add"), ("by_rule", "Sum")])
@@ -154,4 +154,4 @@ def test_a_rewriting_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         Rewrite()
 
-    assert caught.value.message == "expected a hook, found none"
+    assert caught.value.message == "expected rules or a hook, found neither"
