@@ -19,7 +19,7 @@ from mobuild.errors import ToolchainError
 from mobuild.fingerprint import Fingerprint, digest_file, parameters
 from mobuild.graph import NodeSpec
 from mobuild.locked import Locked
-from mobuild.node import code_references, fields_of
+from mobuild.node import code_references, inside
 from mobuild.toolchain import Environment
 
 
@@ -155,8 +155,7 @@ def _own_kinds(node: Any) -> list[Path]:
 
     Ours carry a `revision` that golden tests watch; nobody watches the others.
     """
-    held = {type(getattr(node, spec.name)) for spec in fields_of(type(node))}
-    classes = {cls for cls in {type(node), *held} if dataclasses.is_dataclass(cls)}
+    classes = {type(one) for one in inside(node)}
     files = {sys.modules[cls.__module__].__file__ for cls in classes if cls.__module__.partition(".")[0] != "mobuild"}
     return sorted(Path(file) for file in files if file)
 

@@ -15,7 +15,7 @@ import dataclasses
 import importlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Collection, Mapping, Protocol, Sequence
+from typing import Any, ClassVar, Collection, Iterator, Mapping, Protocol, Sequence
 
 _MARK = "mobuild"
 
@@ -164,16 +164,20 @@ def is_ordered(spec: dataclasses.Field[Any]) -> bool:
     return spec.metadata.get(_MARK) == "ordered"
 
 
-def code_references(node: Any) -> tuple[str, ...]:
-    """The user's code that `node` names, in the order of its fields; dataclasses inside it and in mappings included."""
-    found = []
+def inside(node: Any) -> Iterator[Any]:
+    """`node` and the dataclasses that it holds: in its fields, in mappings there, in each other."""
+    yield node
     for spec in fields_of(type(node)):
         value = getattr(node, spec.name)
-        if is_code(spec) and value:
-            found.append(str(value))
         for held in value.values() if isinstance(value, Mapping) else (value,):
-            found += code_references(held) if dataclasses.is_dataclass(held) else ()
-    return tuple(found)
+            if dataclasses.is_dataclass(held):
+                yield from inside(held)
+
+
+def code_references(node: Any) -> tuple[str, ...]:
+    """The user's code that `node` and what it holds name."""
+    found = ((each, spec) for each in inside(node) for spec in fields_of(type(each)) if is_code(spec))
+    return tuple(str(getattr(each, spec.name)) for each, spec in found if getattr(each, spec.name))
 
 
 def encode(value: Any) -> Any:

@@ -8,6 +8,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from mobuild.backend import Opening
+from mobuild.backends.onnxruntime import OnnxRuntime
+from mobuild.data import Data
+from mobuild.node import code_references
+from mobuild.nodes.validate_together import ValidateTogether
 from tests.projects import Project, recipe_project
 
 NODES = """\
@@ -57,6 +62,15 @@ def test_what_a_hook_is_made_of_and_reads_makes_its_node_stale(project: Project)
     assert project.built("target=engine", recipe="small") == {"engine"}
     project.write("recipes/session.py", "def quiet(options):\n    # no noise\n    options.log_severity_level = 3\n")
     assert project.built("target=engine", recipe="small") == set()
+
+
+def test_a_validation_of_several_engines_counts_the_hooks_of_each() -> None:
+    opening = Opening(OnnxRuntime(hook="session.py:quiet"))
+    data = Data(npz="data.npz", transform="data.py:scaled")
+
+    node = ValidateTogether(data, predict="pair.py:run", engines={"enc": opening})
+
+    assert set(code_references(node)) == {"data.py:scaled", "pair.py:run", "session.py:quiet"}
 
 
 def test_a_hook_that_fails_is_told_with_its_recipe(project: Project) -> None:
