@@ -45,6 +45,10 @@ def find(named: Path, project: Path, search: str | None = None) -> Interpreter:
         return _behind(named, project)
     if named.is_dir():
         raise ToolchainError(f"python {str(named)!r}: is a folder without bin/python", REMEDY)
+    if named.is_symlink() and not named.exists():
+        raise ToolchainError(
+            f"python {str(named)!r}: leads to '{named.readlink()}', which is gone", "make the environment anew"
+        )
     if not named.is_file():
         raise ToolchainError(f"python {str(named)!r}: there is no such file", REMEDY)
     return Interpreter(named)

@@ -103,11 +103,15 @@ def _ask(python: Path, seconds: float) -> dict[str, object]:
     if status:
         said = complaint.strip().splitlines()[-1:]
         raise ToolchainError(
-            f"python {str(python)!r}: asked for its version, it ended with status {status}"
+            f"python {str(python)!r}: asked for its version, it {_ended(status)}"
             + "".join(f": {line}" for line in said),
             REMEDY,
         )
     return _parsed(python, text)
+
+
+def _ended(status: int) -> str:
+    return f"ended with status {status}" if status > 0 else f"was killed by {signal.Signals(-status).name}"
 
 
 def _answer(python: Path, seconds: float) -> tuple[int, str, str]:

@@ -198,3 +198,10 @@ def test_conda_install_is_seen_by_its_own_list(tmp_path):
     toolchain.probe(python, tmp_path / "cache")
 
     assert calls.read_text() == "x\nx\n"
+
+
+def test_interpreter_that_crashes_is_named_with_its_signal(tmp_path):
+    python = fake_python(tmp_path, "kill -SEGV $$")
+
+    with pytest.raises(ToolchainError, match=r"asked for its version, it was killed by SIGSEGV"):
+        toolchain.probe(python, tmp_path / "cache")

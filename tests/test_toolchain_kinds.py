@@ -139,9 +139,17 @@ def test_a_shim_of_a_version_without_the_program_names_those_that_have_it(
     )
 
 
+def test_an_environment_whose_base_is_gone_is_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").symlink_to("/opt/gone/bin/python3.9")
+
+    with pytest.raises(ToolchainError, match=r"leads to '/opt/gone/bin/python3.9', which is gone"):
+        find(tmp_path / "venv/bin/python", tmp_path)
+
+
 def test_another_version_of_the_shim_is_seen_where_there_was_nothing_to_do(project: Project, tmp_path: Path) -> None:
     """The answer that is repeated without a plan has looked at what decides the version."""
-    shim = next((Path(p) / "python3.9" for p in os.get_exec_path() if p.endswith("shims")), Path("/nowhere"))
+    shim = Path.home() / ".pyenv/shims/python3.9"
     versions = shim.parent.parent / "versions"
     others = [path for path in (versions / "3.9.18", versions / "3.12.1") if path.is_dir()]
     if not shim.is_file() or len(others) < 2:
