@@ -96,7 +96,7 @@ CASES = {
         "nodes:\n  weights: {kind: source, uri: a.pt}\n"
         "  engine: {kind: command, cmd: 'cp {in.wieghts} {out}', needs: {weights: weights}}\n",
         "recipe 'det', node 'engine': cmd: {in.wieghts} is no input of this node. Did you mean 'in.weights'?\n"
-        "  known: {in.weights}, {out}; inputs are given by `needs`",
+        "  known: {in.weights}, {out}, {project}; inputs are given by `needs`",
     ),
     "a placeholder of an evaluation script": (
         f"{STANDARD}target: reference\nnodes: {{validation: {{cmd: 'python eval.py {{in.labels}} {{in.engine}}'}}}}\n",
