@@ -43,8 +43,8 @@ def make(folder: Path) -> tuple[str, str]:
 
 
 def remove(folder: Path, program: str) -> None:
-    """The store has mounts and files that nobody else removes."""
-    subprocess.run([*program.split(), "system", "reset", "--force"], capture_output=True)
+    """The store may have mounts, so podman empties it first; `system reset` would touch other stores as well."""
+    subprocess.run([*program.split(), "rmi", "--all", "--force"], capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
