@@ -6,6 +6,7 @@ SHA-256 takes longer than all the rest, so it goes on in a thread of its own, an
 from __future__ import annotations
 
 import os
+import shutil
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,6 +44,9 @@ def measure_copy(source: Path, destination: Path) -> Digester:
     Raises:
         StoreError: it begins as a folder listing does.
     """
+    if source.stat().st_size <= _CHUNK:
+        shutil.copyfile(source, destination)
+        return measure(destination)
     with open(source, "rb", buffering=0) as stream, open(destination, "r+b", buffering=0) as copy:
         offset = 0
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -266,6 +268,18 @@ def test_other_destination_is_replaced(store: Store, tmp_path: Path, there: str,
     else:
         assert sorted(path.name for path in copy.iterdir()) == ["data", "model.onnx", "run.sh"]
     assert [path.name for path in copy.parent.iterdir()] == ["copy"]
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1 << 20, (5 << 20) + 3])
+def test_a_file_from_elsewhere_is_copied_whole(store: Store, tmp_path: Path, size_bytes: int) -> None:
+    mine, data = tmp_path / "mine", random.Random(1).randbytes(size_bytes)
+    mine.write_bytes(data)
+
+    artifact = store.objects.publish(mine)
+
+    assert store.objects.path(artifact.digest).read_bytes() == mine.read_bytes() == data
+    assert (artifact.digest, artifact.sha256) == (digest_bytes(data), hashlib.sha256(data).hexdigest())
+    assert artifact.size_bytes == size_bytes
 
 
 def test_a_known_copy_that_was_changed_is_replaced(store: Store, tmp_path: Path) -> None:
