@@ -129,6 +129,7 @@ def _adopt(bare: tuple[str, ...], words: Words, line: list[str], project: Projec
     version = (value_of(words.overrides, "backend.version") or "").strip("'\"")
     checking = tuple(word for word in words.overrides if word.partition("=")[0].lstrip("+") != "backend.version")
     _, form = compose_hardware(replace(words, overrides=checking), project)
+    check_format("adopt", form)
 
     def compose(name: str) -> Job:
         made = find_project(project.root)

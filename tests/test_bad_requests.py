@@ -295,15 +295,22 @@ def test_a_model_named_like_a_recipe_does_not_take_its_folder(toy: Project) -> N
     assert done.errors[0].startswith("model=toy.onnx: would lie in build/toy, where recipe 'toy' of this project has")
 
 
-WORDS = {**{verb: ["onnx"] for verb in ("path", "log", "command", "shell")}, "inspect": ["recipes"], "pin": ["name"]}
-FORMATTED = [verb for verb in VERBS if verb not in ("init", "clean")]  # those take no overrides
+WORDS = {
+    **{verb: ["onnx"] for verb in ("path", "log", "command", "shell")},
+    "inspect": ["recipes"],
+    "pin": ["name"],
+    "compare": ["latest", "latest"],
+    "cache": ["key"],
+    "adopt": ["trtexec", "--onnx=toy.onnx"],
+}
+FORMATTED = [verb for verb in VERBS if verb not in ("init", "schema", "clean")]  # those take no overrides
 
 
 @pytest.mark.parametrize("verb", FORMATTED)
 def test_a_format_that_only_other_verbs_write_is_refused(toy: Project, verb: str) -> None:
     form = "dot" if verb == "inspect" else "in-toto"
 
-    done = toy.mobuild(verb, *WORDS.get(verb, []), f"format={form}", check=False)
+    done = toy.mobuild(verb, f"format={form}", *WORDS.get(verb, []), check=False)
 
     (found,) = done.errors
     other = "graph" if verb == "inspect" else "inspect"

@@ -38,8 +38,6 @@ def adopt(
     Raises:
         MobuildError: the line, its files or its model cannot be understood; nothing is written then.
     """
-    if form not in ("text", "json"):
-        raise ConfigError(f"adopt: format: expected one of text, json, found {form!r}")
     made = read(line, Place(Path.cwd(), root), version, name, taken)
     paths = _write(made, root)
     try:
