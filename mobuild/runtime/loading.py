@@ -1,12 +1,11 @@
 """`load(path)`: whatever mobuild built, opened and called with arrays by name.
 
-The sidecar beside an artifact tells which runtime opens it, with which provider, options and plugins, and for which
+The sidecar beside an artifact tells which runtime opens it, with which provider and options, and for which
 sizes; without one, the file itself does as far as it can.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any, Mapping, Sequence, Tuple
@@ -32,10 +31,9 @@ class Runner:
 
     def __init__(self, path: Path, runtime: str, options: Mapping[str, Any], profiles: Sequence[Profile]) -> None:
         self.path, self.runtime, self.profiles = path, runtime, tuple(profiles)
-        self._options = dict(options)
-        self._opened: dict[int, Engine] = {0: self._open(0)}
-        self.inputs: tuple[Tensor, ...] = self._opened[0].inputs
-        self.outputs: tuple[Tensor, ...] = self._opened[0].outputs
+        self._engine: Engine = open_engine(path, runtime, **options)
+        self.inputs: tuple[Tensor, ...] = self._engine.inputs
+        self.outputs: tuple[Tensor, ...] = self._engine.outputs
 
     def __call__(self, feeds: Mapping[str, Any] = {}, **named: Any) -> dict[str, Any]:
         """The outputs by name.
@@ -46,34 +44,17 @@ class Runner:
         given = {**feeds, **named}
         check_feeds(given, self.inputs)
         check_axes(given, self.inputs)
-        number = self._fitting(given) if self.runtime in _PLANS else 0
-        if number not in self._opened:
-            self._opened[number] = self._open(number)
-        return self._opened[number].run(given)
+        return self._engine.run(given)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{one.name}: {one.dtype} {shape_text(one.shape)}" for one in self.inputs)
         return f"<{self.runtime} runner of '{self.path}' ({inputs}) → {', '.join(one.name for one in self.outputs)}>"
 
-    def _open(self, number: int) -> Engine:
-        of_plan = {"profile": number} if self.runtime in _PLANS else {}
-        return open_engine(self.path, self.runtime, **{**self._options, **of_plan})
 
-    def _fitting(self, feeds: Mapping[str, Any]) -> int:
-        for number, profile in enumerate(self.profiles):
-            if all(_fits(feeds[name].shape, corners) for name, corners in profile.items() if name in feeds):
-                return number
-        if not self.profiles:
-            return 0
-        shapes = ", ".join(f"{name} {shape_text(array.shape)}" for name, array in feeds.items())
-        raise EngineError(f"no profile of the engine takes {shapes}", "\n".join(map(_told, self.profiles)))
-
-
-def load(path: Any, runtime: str = "", plugins: Sequence[Any] = (), **options: Any) -> Runner:
+def load(path: Any, runtime: str = "", **options: Any) -> Runner:
     """Open the artifact at `path`: an ONNX file or the folder around one, an engine, a plan, a network of torch.
 
     `runtime` and `options` (those of its `open_engine`: `provider`, `threads`, …) go before what the sidecar says.
-    `plugins` are the libraries that a plan of TensorRT was built with.
 
     Raises:
         RuntimeMissing: the library, driver or card that it needs is not here; names it.
@@ -86,8 +67,6 @@ def load(path: Any, runtime: str = "", plugins: Sequence[Any] = (), **options: A
     backend = _backend(told)
     chosen = runtime or str(backend.get("runtime", "")) or _by_file(place)
     own = _options(chosen, backend) if chosen == backend.get("runtime") else {}
-    if chosen == "tensorrt":
-        own["plugins"] = _plugins(plugins, told)
     if chosen in _PLANS:
         _refuse_other_card(backend)
     try:
@@ -148,19 +127,6 @@ def _options(runtime: str, backend: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _plugins(given: Sequence[Any], told: Mapping[str, Any]) -> list[str]:
-    """The libraries of a plan, compared with those that it was built with."""
-    roles = sorted(role for role in told.get("inputs", {}) if role.startswith("plugin_"))
-    if len(roles) > len(given):
-        names = ", ".join(str(told["inputs"][role].get("node", role)) for role in roles)
-        raise EngineError(f"the plan needs {len(roles)} plugin libraries ({names}), given {len(given)}", "plugins=[…]")
-    for role, library in zip(roles, given):
-        wanted = told["inputs"][role].get("sha256")
-        if wanted and hashlib.sha256(Path(library).read_bytes()).hexdigest() != wanted:
-            raise EngineError(f"'{library}': is not the library that the plan was built with ({role})")
-    return [str(library) for library in given]
-
-
 def _refuse_other_card(backend: Mapping[str, Any]) -> None:
     """Say which card is needed before a library says something less clear."""
     several = backend.get("compute_capabilities") or backend.get("compute_capability") or ()
@@ -190,17 +156,6 @@ def _corners(text: str) -> tuple[Shape, Shape, Shape]:
         () if each == "scalar" else tuple(int(size) for size in each.split("×")) for each in text.split(" / ")
     )
     return low, usual, high
-
-
-def _fits(shape: Shape, corners: tuple[Shape, Shape, Shape]) -> bool:
-    low, _, high = corners
-    return len(shape) == len(high) and all(least <= size <= most for least, size, most in zip(low, shape, high))
-
-
-def _told(profile: Profile) -> str:
-    """`profile: x 1×16 to 32×16`"""
-    ranges = (f"{name} {shape_text(low)} to {shape_text(high)}" for name, (low, _, high) in profile.items())
-    return "profile: " + ", ".join(ranges)
 
 
 def _texts(mapping: Any) -> dict[str, str]:

@@ -40,6 +40,19 @@ except EngineError as error:
 """
 
 
+_LOADING = """
+import json, sys
+import numpy, mobuild
+from mobuild.runtime.errors import EngineError
+runner = mobuild.load("out", runtime="tensorrt")
+try:
+    for batch in json.loads(sys.argv[1]):
+        print(len(runner(x=numpy.zeros((batch, 16), "float32"))["y"]))
+except EngineError as error:
+    print(error.message)
+"""
+
+
 @pytest.mark.parametrize("version", ["10.0.1", "10.9.0.34", TEN, "11.0.0.114", ELEVEN])
 def test_one_recipe_builds_with_every_release(machine: Machine, version: str) -> None:
     done = machine.build(l4(raw={"TF32": False, "TACTIC_DRAM": "1GiB"}), version)
@@ -163,6 +176,14 @@ def test_sizes_that_no_profile_takes_are_refused_with_the_limits(machine: Machin
         "  profiles: 0: x 1×16 to 8×16; 1: x 16×16 to 32×16",
         "  build it for these sizes, too: shapes",
     ]
+
+
+def test_a_plan_is_loaded_and_runs_by_the_profile_that_fits(machine: Machine) -> None:
+    machine.build(l4(), profiles=[PROFILE, {"x": [[16, 16], [16, 16], [32, 16]]}])
+
+    done = machine.python(_LOADING, TEN, json.dumps([2, 32, 9]))
+
+    assert done.splitlines() == ["2", "32", "no profile of the engine takes x 9×16"]
 
 
 def test_what_an_integer_input_holds_reaches_the_profile(machine: Machine) -> None:
