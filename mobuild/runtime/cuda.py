@@ -13,6 +13,11 @@ from typing import Any
 from .errors import EngineError
 
 _SMS, _INTEGRATED, _CLOCK_KHZ, _BUS_BITS, _L2_BYTES, _MAJOR, _MINOR = 16, 18, 36, 37, 38, 75, 76  # CUdevice_attribute
+_OUT_OF_MEMORY = 2  # CUresult
+
+
+class DeviceError(EngineError):
+    """A call of the driver failed; what the process has on the device is lost, save when memory ran out."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +80,22 @@ def _attribute(driver: Any, device: ctypes.c_int, number: int) -> int:
 
 
 class Device:
-    """Device 0 with its primary context, made current for the calling thread."""
+    """Device 0 with its primary context, made current for the thread that creates it."""
 
     def __init__(self) -> None:
         try:
             self._driver = ctypes.CDLL("libcuda.so.1")
         except OSError as error:
             raise EngineError(f"no CUDA driver here: {error}") from error
-        device, context = ctypes.c_int(), ctypes.c_void_p()
+        device, self._context = ctypes.c_int(), ctypes.c_void_p()
         self._call("cuInit", 0)
         self._call("cuDeviceGet", ctypes.byref(device), 0)
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self._call("cuCtxSetCurrent", context)
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+        self.enter()
+
+    def enter(self) -> None:
+        """Make the context current for the calling thread; needed once in each thread that uses the device."""
+        self._call("cuCtxSetCurrent", self._context)
 
     def allocate(self, size_bytes: int) -> int:
         """The address of new memory on the device; at least one byte, so that empty arrays have one."""
@@ -119,4 +128,5 @@ class Device:
             text = ctypes.c_char_p()
             self._driver.cuGetErrorString(status, ctypes.byref(text))
             words = text.value.decode() if text.value else "unknown error"
-            raise EngineError(f"CUDA driver: {name} returns {status} ({words})")
+            kind = EngineError if status == _OUT_OF_MEMORY else DeviceError
+            raise kind(f"CUDA driver: {name} returns {status} ({words})")

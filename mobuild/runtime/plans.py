@@ -65,6 +65,7 @@ class PlanEngine:
         import numpy
 
         check_feeds(feeds, self.inputs)
+        self._device.enter()  # a server opens an engine in one thread and runs it in others
         self._use(fitting(self._profiles, feeds) if profile is None else profile)
         arrays = {name: numpy.ascontiguousarray(array) for name, array in feeds.items()}
         for name, array in arrays.items():

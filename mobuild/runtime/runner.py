@@ -13,7 +13,7 @@ from typing import Any, Mapping, Protocol, Sequence
 
 from .errors import EngineError
 
-RUNTIMES = ("onnxruntime", "tensorrt_rtx", "tensorrt", "torch")
+RUNTIMES = ("onnxruntime", "tensorrt_rtx", "tensorrt", "tensorrt_lean", "torch")
 ANY: tuple[Any, ...] = (...,)  # the shape of which nothing is known
 LIBRARIES = "libraries"  # folder beside an engine: native code that it needs, loaded before it is opened
 

@@ -68,7 +68,10 @@ def test_unknown_runtime_is_refused(model: Path) -> None:
     with pytest.raises(EngineError) as caught:
         open_engine(model, "onnx")
 
-    assert str(caught.value) == "no runtime is called 'onnx'\n  runtimes: onnxruntime, tensorrt_rtx, tensorrt, torch"
+    assert (
+        str(caught.value)
+        == "no runtime is called 'onnx'\n  runtimes: onnxruntime, tensorrt_rtx, tensorrt, tensorrt_lean, torch"
+    )
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
@@ -115,7 +118,7 @@ def test_package_runs_under_the_name_that_it_has_in_images(tmp_path: Path, model
     assert done.stdout == "x False\n"
 
 
-@pytest.mark.parametrize("file", sorted(PACKAGE.glob("*.py")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_package_imports_itself_only_relatively(file: Path) -> None:
     imports = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
 
