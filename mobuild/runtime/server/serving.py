@@ -114,7 +114,7 @@ class Server:
     def _attend(self, client: socket.socket) -> None:
         """All requests of one client, in their order."""
         settings = self._settings
-        self._clients += 1
+        self._count(1)
         try:
             with closing(client):
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -124,8 +124,12 @@ class Server:
         except OSError:
             return  # the client has gone
         finally:
-            self._clients -= 1
+            self._count(-1)
             self._places.release()
+
+    def _count(self, change: int) -> None:
+        with self._idle:
+            self._clients += change
 
     def _exchange(self, connection: Connection) -> bool:
         """One request and its answer; whether the connection stays."""
