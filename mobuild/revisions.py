@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,10 +26,11 @@ def commit(revision: str, project: Path) -> str:
 
 
 @contextmanager
-def unpacked(revision: str, project: Path) -> Iterator[Path]:
+def unpacked(revision: str, project: Path, apart: Sequence[Path] = ()) -> Iterator[Path]:
     """The project folder as it was at `revision`, in a folder that is removed afterwards.
 
-    Only what git tracks is there; the repository itself is left as it is.
+    There is what git tracks, and links to what it ignores, virtual environments and data mostly, as that is now; of
+    the folders `apart`, which are written to, nothing. The repository itself is left as it is.
 
     Raises:
         ConfigError: the project is in no git repository, there is no such revision, or the project was not in it.
@@ -40,10 +42,22 @@ def unpacked(revision: str, project: Path) -> Iterator[Path]:
         archive = _git(top, "archive", "--format=tar", named)
         with tarfile.open(fileobj=io.BytesIO(archive)) as members:
             members.extractall(folder, filter="data")
+        _link_ignored(top, Path(folder), apart)
         place = Path(folder) / inside
         if not place.is_dir():
             raise ConfigError(f"revision {revision!r}: has no folder '{inside}'", "name a revision with the project")
         yield place
+
+
+def _link_ignored(top: Path, folder: Path, apart: Sequence[Path]) -> None:
+    listed = _git(top, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    for name in filter(None, os.fsdecode(listed).split("\0")):
+        there, link = top / name.rstrip("/"), folder / name.rstrip("/")
+        is_apart = any(each.is_relative_to(there) or there.is_relative_to(each) for each in apart)
+        if is_apart or there.name == "__pycache__" or os.path.lexists(link):
+            continue
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(there)
 
 
 def _git(folder: Path, *words: str) -> bytes:

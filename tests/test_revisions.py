@@ -97,3 +97,17 @@ def test_a_project_outside_git_is_told(tmp_path: Path) -> None:
 
     assert done.status == 2
     assert "not a git repository" in done.err
+
+
+def test_what_git_ignores_is_as_it_is_now(project: Project) -> None:
+    """Virtual environments and weights are in no revision; without them an old one could not be planned."""
+    project.write(".gitignore", "/data/\n*.bin\n/build/\n/cache/\n")
+    project.edit("recipes/small.yaml", "uri: text.txt", "uri: data/big.bin")
+    project.write("data/big.bin", "weights")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "weights aside")
+    project.edit("tools/copy.py", "sys.argv", "sys.argv[1:]")
+
+    done = project.mobuild(*WORDS, "against=HEAD")
+
+    assert [line.split(": ")[:2] for line in done.out.splitlines()] == [["small/mine copy", "code.tools/copy.py copy"]]

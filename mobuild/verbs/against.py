@@ -37,7 +37,7 @@ def against(jobs: Sequence[Job]) -> int:
     settings = jobs[0].settings
     assert settings.against
     found: list[Difference] = []
-    with unpacked(settings.against, settings.project) as other:
+    with unpacked(settings.against, settings.project, (settings.build, settings.cache)) as other:
         for job in jobs:
             here, there = (_Side.of(job, folder) for folder in (settings.project, other))
             found += [*_keys(there, here), *_nodes(there, here)]

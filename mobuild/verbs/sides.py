@@ -67,7 +67,7 @@ def side(asked: str, job: Job, store: Store, build: bool = False) -> Iterator[Si
         yield _planned(asked, "the working tree", job.settings.project, job, store, build)
     else:
         told = f"{asked} (commit {commit(asked, job.settings.project)[:8]})"
-        with unpacked(asked, job.settings.project) as folder:
+        with unpacked(asked, job.settings.project, (job.settings.build, job.settings.cache)) as folder:
             yield _planned(asked, told, folder, job, store, build)
 
 
