@@ -27,6 +27,7 @@ from mobuild.executors.job import Job as WorkerJob
 from mobuild.faults import unforeseen
 from mobuild.fingerprint import Digest
 from mobuild.keys import has_user_code, runs_program
+from mobuild.observers.environment import of_programs
 from mobuild.planner import Planner
 from mobuild.results import Result
 from mobuild.staging import stage
@@ -167,7 +168,7 @@ class Builder:
                 error.look = self._keep(step, job, staging, python)
                 raise
         here = self.planner.surroundings(step.spec)
-        found = conditions(_counting(outcome.observed, step), here, step.fingerprint.toolchain)
+        found = conditions(self._counting(outcome.observed, step), here, step.fingerprint.toolchain)
         if self.strict and undeclared(found):
             raise undeclared_inputs(step.spec.name, found)
         with self.store.claims.keeping():  # gc must not take an object whose record is still to come
@@ -178,6 +179,20 @@ class Builder:
             record = self.store.records.publish(record)
             self.store.claims.add(self.store.records.name(record))
             return record
+
+    def _counting(self, observed: Observed, step: Step) -> Observed:
+        """What counts of the things seen: those that the user's code asked for and no key knows. The packages of a
+        process that only runs a program are mobuild's; which variables a script reads is seen in its code alone."""
+        if step.spec.container:
+            return _from_outside(observed, (step.spec.root, step.spec.folder))
+        if runs_program(step.spec):
+            secrets = self.planner.jobs[step.users[0].job].settings.secrets
+            asked = of_programs([name for way in step.ways for name in way.traits.variables], secrets)
+            observed = dataclasses.replace(observed, environment={**asked, **observed.environment})
+        if has_user_code(step.spec):
+            known = {name for way in step.ways for name in way.traits.missing}
+            return dataclasses.replace(observed, missing=tuple(name for name in observed.missing if name not in known))
+        return dataclasses.replace(observed, distributions={}) if runs_program(step.spec) else Observed()
 
     def _keep(self, step: Step, job: WorkerJob, staging: Path, python: Path) -> str:
         """Keep what a failed build left, to be run again by hand; the command that opens it, or nothing."""
@@ -239,17 +254,6 @@ def log_name(step: Step) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _counting(observed: Observed, step: Step) -> Observed:
-    """What counts of the things seen: those that the user's code asked for and no key knows. The packages of a process
-    that only runs a program are mobuild's."""
-    if step.spec.container:
-        return _from_outside(observed, (step.spec.root, step.spec.folder))
-    if has_user_code(step.spec):
-        known = {name for way in step.ways for name in way.traits.missing}
-        return dataclasses.replace(observed, missing=tuple(name for name in observed.missing if name not in known))
-    return dataclasses.replace(observed, distributions={}) if runs_program(step.spec) else Observed()
 
 
 def _from_outside(observed: Observed, mounted: Sequence[Path]) -> Observed:

@@ -29,6 +29,7 @@ class Closure:
     files: tuple[Path, ...]
     imports: tuple[str, ...]  # third-party, top-level names
     missing: tuple[str, ...]  # found nowhere: optional, or only there when the code runs
+    variables: tuple[str, ...]  # of the environment, that the modules read by name
 
 
 def closure(
@@ -78,6 +79,7 @@ class _Walk:
     files: set[Path] = field(default_factory=set)
     imports: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
+    variables: set[str] = field(default_factory=set)
     seen: dict[str, Found | None] = field(default_factory=dict)
 
     def add(self, name: str) -> bool:
@@ -94,8 +96,8 @@ class _Walk:
         self._read(name, path, is_package=False)
 
     def closure(self) -> Closure:
-        modules = dict(sorted(self.modules.items()))
-        return Closure(modules, tuple(sorted(self.files)), tuple(sorted(self.imports)), tuple(sorted(self.missing)))
+        found = (tuple(sorted(each)) for each in (self.imports, self.missing, self.variables))
+        return Closure(dict(sorted(self.modules.items())), tuple(sorted(self.files)), *found)
 
     def _find(self, parent: str, last: str) -> Found | None:
         package = self.seen.get(parent)
@@ -121,6 +123,7 @@ class _Walk:
             return
         found = meaning(path, self.newer)
         self.modules[name] = found.digest
+        self.variables.update(found.variables)
         for statement in found.imports:
             self._follow(statement, name if is_package else name.rpartition(".")[0])
 

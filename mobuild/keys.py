@@ -32,6 +32,7 @@ class Traits:
     toolchain: Mapping[str, str]
     files: tuple[Path, ...]  # the first-party files behind `code`
     missing: frozenset[str]  # modules that the code imports and that are nowhere; the key changes when they come
+    variables: frozenset[str] = frozenset()  # of the environment, that scripts read in a process which nobody watches
 
     def fingerprint(self, spec: NodeSpec, inputs: Mapping[str, str]) -> Fingerprint:
         node = spec.node
@@ -104,12 +105,14 @@ class Keys:
         closures = [self._closure(reference, spec.folder, spec) for reference in references]
         code = {name: value for each in closures for name, value in each.modules.items()}
         scripts = _scripts(spec)
+        variables: set[str] = set()
         for path in scripts:
             name = str(path.relative_to(spec.root))
             if path.suffix == ".py":
                 # Closures are asked for by file and attribute; which attribute makes no difference.
                 closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
                 code.update({f"{name} {module}": value for module, value in found.modules.items()})
+                variables.update(found.variables)
             else:
                 code[name] = digest_file(path)
         for path in _own_kinds(spec.node):
@@ -124,7 +127,8 @@ class Keys:
             params["env"] = dict(spec.env)
         runs_python = bool(closures) or programs.is_python(str(getattr(spec.node, "cmd", "")))
         missing = frozenset(name for each in closures for name in each.missing)
-        return Traits(params, code, self._versions(spec, environment, imports, runs_python), files, missing)
+        versions = self._versions(spec, environment, imports, runs_python)
+        return Traits(params, code, versions, files, missing, frozenset(variables - set(spec.env)))
 
     def forget_code(self) -> None:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""

@@ -1,4 +1,4 @@
-"""What a Python file means and what it imports, from its syntax alone.
+"""What a Python file means, what it imports and which variables it reads, from its syntax alone.
 
 Two files mean the same when their syntax trees agree without comments, doc strings and positions.
 """
@@ -32,6 +32,7 @@ class Import:
 class Meaning:
     digest: str
     imports: tuple[Import, ...]
+    variables: tuple[str, ...] = ()  # of the environment, where they are read by a name that is written out
 
 
 def meaning(path: Path, newer: bool = False) -> Meaning:
@@ -67,7 +68,8 @@ def _parsed(path: Path, newer: bool) -> Meaning:
     except ValueError as error:  # null bytes
         raise ConfigError(f"{path}: not valid Python: {error}") from error
     imports = tuple(_imports(tree))
-    return Meaning(_digest(tree), imports)
+    variables = tuple(sorted(_variables(tree)))
+    return Meaning(_digest(tree), imports, variables)
 
 
 def _digest(tree: ast.Module) -> str:
@@ -90,3 +92,25 @@ def _imports(tree: ast.Module) -> list[Import]:
             names = tuple(alias.name for alias in node.names if alias.name != "*")
             found.append(Import(node.module or "", names, node.level))
     return list(dict.fromkeys(found))
+
+
+def _variables(tree: ast.Module) -> set[str]:
+    """`os.environ["X"]`, `os.environ.get("X")`, `os.getenv("X")`, `"X" in os.environ`, whatever `os` is called."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        asked: ast.expr | None = None
+        if isinstance(node, ast.Subscript) and _is_named(node.value, "environ") and isinstance(node.ctx, ast.Load):
+            asked = node.slice
+        elif isinstance(node, ast.Call) and node.args:
+            called = node.func
+            is_method = isinstance(called, ast.Attribute) and _is_named(called.value, "environ")
+            asked = node.args[0] if is_method or _is_named(called, "getenv") else None
+        elif isinstance(node, ast.Compare) and any(_is_named(each, "environ") for each in node.comparators):
+            asked = node.left
+        if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
+            found.add(asked.value)
+    return found
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return (isinstance(node, ast.Attribute) and node.attr == name) or (isinstance(node, ast.Name) and node.id == name)

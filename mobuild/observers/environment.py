@@ -137,6 +137,12 @@ class WatchedBytes(os._Environ):  # type: ignore[type-arg]
         return super().__iter__()
 
 
+def of_programs(names: Iterable[str], secrets: Sequence[str] = ()) -> dict[str, str]:
+    """Name → digest of the variables that a program, in which nothing watches, reads by what its code says."""
+    counted = sorted(set(names) - _PLACES)
+    return {name: SECRET if is_secret(name, secrets) else value_digest(os.environ.get(name)) for name in counted}
+
+
 def value_digest(value: str | None) -> str:
     """SHA-256 of a variable's value; `-` when it is not set."""
     if value is None:
