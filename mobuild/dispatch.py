@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +35,9 @@ def dispatch(argv: list[str]) -> int:
         project = find_project(Path.cwd())
         if any(flag.split("=")[0] in _HYDRA_FLAGS for flag in words.flags):
             return _compose_and_run(Call(verb, verb), words, project)
-        if verb in ("init", "clean", "list", "schema"):
+        if verb == "init":
+            return _init(bare, words, project)
+        if verb in ("clean", "list", "schema"):
             return _without_jobs(verb, bare, words, project)
         if verb == "adopt":
             return _adopt(bare, words, line, project)
@@ -54,15 +57,6 @@ def _without_jobs(verb: str, bare: tuple[str, ...], words: Words, project: Proje
         raise ConfigError(f"{verb}: what is {words.flags[0]!r}?", f"mobuild {verb} takes no flags")
     if words.overrides and verb != "list":
         raise ConfigError(f"{verb}: what is {words.overrides[0]!r}?", f"mobuild {verb} takes no overrides")
-    if verb == "init":
-        from mobuild.config.catalogue import shipped_recipes
-        from mobuild.verbs.init import init
-
-        if len(bare) != 1:
-            raise ConfigError(
-                "init: expected one name", "mobuild init NAME writes recipes/NAME.yaml and recipes/NAME.py"
-            )
-        return init(project.root, bare[0], shipped_recipes())
     if bare:
         raise ConfigError(f"{verb}: what is {bare[0]!r}?", f"mobuild {verb} takes no words")
     if verb == "schema":
@@ -97,6 +91,33 @@ def _list(words: Words, project: Project) -> int:
     return status
 
 
+def _init(bare: tuple[str, ...], words: Words, project: Project) -> int:
+    """A recipe by a name, or that begins at a model; a file may have a `=` in its name."""
+    from mobuild.config.catalogue import shipped_recipes
+    from mobuild.config.schema import schema
+    from mobuild.verbs.init import init
+
+    files = tuple(word for word in words.overrides if Path(word).expanduser().exists())
+    if others := [*words.flags, *(word for word in words.overrides if word not in files)]:
+        raise ConfigError(f"init: what is {others[0]!r}?", "mobuild init takes no flags and no overrides")
+    compose = _composer(replace(words, overrides=()), project)
+    return init(project.root, (*bare, *files), shipped_recipes(), compose, lambda: schema(find_project(project.root)))
+
+
+def _composer(words: Words, project: Project) -> Callable[[str], Job]:
+    """Makes the job of a recipe that was written just now."""
+    from mobuild.config.compose import hydra_for
+    from mobuild.config.entry import compose_job
+    from mobuild.config.overrides import complete
+
+    def compose(name: str) -> Job:
+        made = find_project(project.root)
+        with hydra_for(made):
+            return compose_job(complete(replace(words, overrides=(*words.overrides, f"recipe={name}")), made), made)
+
+    return compose
+
+
 def _split_line(argv: list[str]) -> tuple[list[str], list[str]]:
     """Take off the line that `adopt` is to read: what stands after `--`, or from the first word that names a tool."""
     if "adopt" not in argv[:1]:
@@ -115,9 +136,7 @@ def _split_line(argv: list[str]) -> tuple[list[str], list[str]]:
 def _adopt(bare: tuple[str, ...], words: Words, line: list[str], project: Project) -> int:
     """A recipe from a line; `-` reads it from standard input. Overrides are for what is checked then."""
     from mobuild.config.catalogue import INTERNAL
-    from mobuild.config.compose import hydra_for
-    from mobuild.config.entry import compose_hardware, compose_job
-    from mobuild.config.overrides import complete
+    from mobuild.config.entry import compose_hardware
     from mobuild.verbs.adopt import adopt
 
     if words.flags:
@@ -130,12 +149,7 @@ def _adopt(bare: tuple[str, ...], words: Words, line: list[str], project: Projec
     checking = tuple(word for word in words.overrides if word.partition("=")[0].lstrip("+") != "backend.version")
     _, form = compose_hardware(replace(words, overrides=checking), project)
     check_format("adopt", form)
-
-    def compose(name: str) -> Job:
-        made = find_project(project.root)
-        with hydra_for(made):
-            return compose_job(complete(replace(words, overrides=(*checking, f"recipe={name}")), made), made)
-
+    compose = _composer(replace(words, overrides=checking), project)
     return adopt(line, project.root, compose, "".join(bare), version, INTERNAL, form, checking)
 
 

@@ -1,89 +1,143 @@
-"""`mobuild init NAME`: a recipe that builds as it is, to be edited."""
+"""`mobuild init NAME`: a recipe that builds as it is, to be edited; `mobuild init FILE`: one that begins at a model."""
 
 from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from mobuild.errors import ConfigError
-from mobuild.report import messages
+from mobuild.adopt.place import Place, named_after
+from mobuild.errors import ConfigError, MobuildError, StoreError
+from mobuild.job import Job
+from mobuild.report import checked, messages
+from mobuild.starting import example
+from mobuild.starting.recipe import SCHEMA
+from mobuild.starting.started import Started, start
+from mobuild.verbs import check
 
 _MADE = ("cache", "build")  # what mobuild makes in a project, and no version control wants
-
-_RECIPE = """\
-# @package _global_
-# Build it:  mobuild target=engine recipe={name}
-defaults:
-  - /recipe/standard                    # weights → onnx → sanitized → engine
-  - _self_
-nodes:
-  # weights: {{uri: models/{name}.pt}}    # your file; or a pinned s3://… https://… (mobuild lock)
-  onnx:
-    needs: {{weights: null}}              # remove this line with the # before 'weights'
-    model: "{name}.py:load"
-    inputs: {{x: [batch, 8]}}             # names for the axes that may vary, numbers for the others
-    outputs: [y]
-shapes: {{batch: [1, 8, 32]}}             # min, opt, max
-"""
-
-_MODULE = '''\
-"""The network of recipe {name}, and how its weights are loaded."""
-
-import torch
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-class Net(torch.nn.Module):
-    """Replace me. Input x: (batch, 8) float32. Output y: (batch, 4) float32."""
+def init(
+    root: Path,
+    words: Sequence[str],
+    taken: Collection[str],
+    compose: Callable[[str], Job],
+    schema: Callable[[], Mapping[str, Any]],
+) -> int:
+    """Write a recipe and what it needs beside it, and let git ignore what mobuild makes.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layers(x)
-
-
-def load() -> torch.nn.Module:
-    """The network. Once the recipe names weights: def load(weights: pathlib.Path), and read them here:
-    net.load_state_dict(torch.load(weights, weights_only=True))
-    """
-    torch.manual_seed(0)
-    return Net()
-'''
-
-
-def init(root: Path, name: str, taken: Collection[str] = ()) -> int:
-    """Write recipes/NAME.yaml and recipes/NAME.py, and let git ignore what mobuild makes.
-
-    `taken` are names that mean a recipe already, which one of the project's would hide.
+    `words` are a name, a model, or both; `taken` are names that mean a recipe already, which one of the project's
+    would hide. `compose` makes the job of a recipe by its name, for the rules to judge.
 
     Raises:
         ConfigError: the name is no Python name or taken, or a file is there already.
+        MobuildError: the model is none that a recipe can begin with; nothing is written then.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+    name, model = _taken_apart(words)
+    if not model:
+        check_name(name, root, taken)
+        started = Started(name, example.files(name))
+    else:
+        name = name or named_after(model)
+        check_name(name, root, taken, model)
+        started = start(Path(model), Place(Path.cwd(), root), name)
+    _write(started, root)
+    write_schema(root, schema)
+    ignore_what_is_made(root / ".gitignore")
+    for note in started.notes:
+        messages.note(note)
+    if model:
+        _check(started.name, compose)
+    print(f"now: {started.todo}{', then ' * bool(started.todo)}mobuild target=engine recipe={name}")
+    return 0
+
+
+def _taken_apart(words: Sequence[str]) -> tuple[str, str]:
+    """The name and the model among one or two words, in either order; what is not given is empty."""
+    models = [word for word in words if _is_model(word)]
+    names = [word for word in words if word not in models]
+    if not words or len(models) > 1 or len(names) > 1:
+        raise ConfigError(
+            "init: expected one name, one model, or both",
+            "mobuild init NAME writes an example, mobuild init [NAME] weights.pt (or model.onnx) begins at that file",
+        )
+    return "".join(names), "".join(models)
+
+
+def _is_model(word: str) -> bool:
+    """A name is one, whatever lies in the folder; a folder of that name is ./NAME."""
+    return not _NAME.fullmatch(word) and ("/" in word or "." in word or Path(word).exists())
+
+
+def check_name(name: str, root: Path, taken: Collection[str], model: str = "") -> None:
+    """Refuse a name that no recipe can have.
+
+    Raises:
+        ConfigError: it is none, or taken.
+    """
+    if not _NAME.fullmatch(name):
         raise ConfigError(f"init: {name!r} is no name for a recipe", "use small letters, digits and _")
+    other = f"choose another name: mobuild init {name}_2 {model}" if model else "choose another name"
     if name in taken:
-        raise ConfigError(f"init: {name!r} is a recipe that mobuild ships", "choose another name")
-    if keyword.iskeyword(name) or find_spec(name):
+        raise ConfigError(f"init: {name!r} is a recipe that mobuild ships", other)
+    path = root / "recipes" / f"{name}.yaml"
+    if path.exists():
+        raise ConfigError(f"init: {path} is there already", f"{other}, or remove it first")
+    if not model and (keyword.iskeyword(name) or find_spec(name)):
         raise ConfigError(
             f"init: there is a Python module {name!r} already, which recipes/{name}.py would hide from your code",
             f"choose another name, such as {name}_model",
         )
-    folder = root / "recipes"
-    files = {f"{name}.yaml": _RECIPE.format(name=name), f"{name}.py": _MODULE.format(name=name)}
-    for file in files:
-        if (folder / file).exists():
-            raise ConfigError(f"init: {folder / file} is there already", "choose another name, or remove it first")
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, text in files.items():
-        (folder / file).write_text(text)
-        print(folder / file)
-    ignore_what_is_made(root / ".gitignore")
-    print(f"now: mobuild target=engine recipe={name}")
-    return 0
+    if not model and (root / "recipes" / f"{name}.py").exists():
+        raise ConfigError(f"init: {path.with_suffix('.py')} is there already", f"{other}, or remove it first")
+
+
+def _write(started: Started, root: Path) -> None:
+    """Write all files, or none."""
+    written: list[Path] = []
+    try:
+        for place, text in started.files.items():
+            path = root / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as stream:
+                written.append(path)
+                stream.write(text)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise StoreError(f"init: {error.filename or root}: cannot be written: {error.strerror}") from error
+    for path in written:
+        print(path)
+
+
+def write_schema(root: Path, schema: Callable[[], Mapping[str, Any]]) -> None:
+    """Write the schema that the first line of a recipe names for editors, where there is none yet."""
+    import json
+
+    path = root / SCHEMA
+    if path.exists():
+        return
+    try:
+        path.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(path)
+    except OSError as error:
+        messages.note(f"{path}: cannot be written: {error.strerror}; it is for editors alone")
+
+
+def _check(name: str, compose: Callable[[str], Job]) -> None:
+    """Say what the rules find wrong; that is no failure, since the recipe is there."""
+    try:
+        found = [each for each in check.merged([compose(name)]) if each.finding]
+    except MobuildError as error:
+        messages.error(error)
+        return
+    if found:
+        checked.write(found, "text")
 
 
 def ignore_what_is_made(path: Path) -> None:
