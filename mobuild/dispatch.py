@@ -104,16 +104,17 @@ def _init(bare: tuple[str, ...], words: Words, project: Project) -> int:
     return init(project.root, (*bare, *files), shipped_recipes(), compose, lambda: schema(find_project(project.root)))
 
 
-def _composer(words: Words, project: Project) -> Callable[[str], Job]:
-    """Makes the job of a recipe that was written just now."""
+def _composer(words: Words, project: Project) -> Callable[..., Job]:
+    """Makes the job of a recipe that was written just now, with further overrides where there are some."""
     from mobuild.config.compose import hydra_for
     from mobuild.config.entry import compose_job
     from mobuild.config.overrides import complete
 
-    def compose(name: str) -> Job:
+    def compose(name: str, *more: str) -> Job:
         made = find_project(project.root)
         with hydra_for(made):
-            return compose_job(complete(replace(words, overrides=(*words.overrides, f"recipe={name}")), made), made)
+            overrides = (*words.overrides, f"recipe={name}", *more)
+            return compose_job(complete(replace(words, overrides=overrides), made), made)
 
     return compose
 

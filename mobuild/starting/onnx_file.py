@@ -13,7 +13,6 @@ from mobuild.onnxmodel.summary import axes
 from mobuild.starting.recipe import Content, noted, plain
 from mobuild.starting.tensors import Input
 
-_WHAT = "from, and up to without: Python's range; of two neighbours, both occur"
 _MASK = (0, 1)
 
 
@@ -67,5 +66,9 @@ def _ranges(summary: Mapping[str, Any]) -> Iterator[str]:
         if "int" not in each["dtype"] or name in summary["ranges"]:
             continue
         rows = summary["embeddings"].get(name)
-        why = f"looks up a table of {rows} rows" if rows else "guessed: a mask of 0 and 1. Write what it really holds"
-        yield noted(f"    {flow(name)}: {flow([0, rows] if rows else list(_MASK))}", f"{why}; {_WHAT}" if rows else why)
+        why = (
+            f"it looks up a table of {rows} rows: 0 to {rows - 1}"
+            if rows
+            else "guessed: 0 and 1, as a mask has; write which numbers occur"
+        )
+        yield noted(f"    {flow(name)}: {flow([0, rows] if rows else list(_MASK))}", why)

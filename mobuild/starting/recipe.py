@@ -26,6 +26,7 @@ class Content:
     onnx: Sequence[str] = ()  # lines below the node `onnx`; none where it is one of the sources
     inputs: Sequence[Input] = ()
     after: Sequence[str] = ()  # lines of nodes behind it
+    requires: str = ""  # what is to be installed for its Python
     shapes: Mapping[str, Any] | None = None  # None: by the names of the inputs' axes
 
 
@@ -37,6 +38,8 @@ def _lines(content: Content) -> Iterator[str]:
     yield f"# yaml-language-server: $schema=../{SCHEMA}"
     yield "# @package _global_"
     yield f"# {plain(content.about)}"
+    if content.requires:
+        yield f"# Needs:     pip install {content.requires}"
     yield f"# Build it:  mobuild target=engine recipe={content.name}"
     yield "# Then:      precision=fp16 (int8: with samples), hardware=l4 (mobuild list shows all), mobuild why"
     yield "defaults:"
@@ -79,7 +82,7 @@ def _aligned(line: str) -> str:
     words, between, comment = line.partition(_BETWEEN)
     if not between:
         return line
-    whole = f"{words.ljust(_WIDTH)}# {comment}"
+    whole = f"{words.ljust(_WIDTH - 2)}  # {comment}"
     if len(whole) <= _WIDEST:
         return whole
     return f"{' ' * (len(words) - len(words.lstrip()))}# {comment}\n{words}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,12 +26,15 @@ _ALWAYS_OFF = ("module.", "_orig_mod.")
 @dataclass(frozen=True)
 class Started:
     """`files` are what to write, by path below the project's root. `notes` tell what was guessed, `todo` what to fill
-    in before it builds."""
+    in before it builds. Of a remote one, `finish` says what to write instead, once the node `reads` is there."""
 
     name: str
     files: Mapping[str, str]
     notes: Sequence[str] = ()
     todo: str = ""
+    is_remote: bool = False
+    reads: str = ""
+    finish: Callable[[Path], Started] | None = None
 
 
 def start(path: Path, place: Place, name: str) -> Started:
@@ -54,15 +57,22 @@ def start(path: Path, place: Place, name: str) -> Started:
         raise SourceError(
             f"init: {shown}: is a folder without one ONNX file in it", "name a file: mobuild init weights.pt"
         )
-    found = look(file, shown)
-    uri, module = place.uri(shown), free_module(name, place.root)
-    if isinstance(found, Network):
-        started = _of_network(found, name, uri, module)
-    elif isinstance(found, Pickled):
-        started = _of_pickle(found, name, uri, module)
-    else:
-        started = _of_weights(found, name, uri, module, place.root)
+    started = of_contents(file, name, place.uri(shown), free_module(name, place.root), place.root)
     return replace(started, notes=(*_outside(place, shown), *started.notes))
+
+
+def of_contents(file: Path, name: str, uri: str, module: str, root: Path) -> Started:
+    """What to write for a file of torch or safetensors, which the recipe knows as `uri`.
+
+    Raises:
+        SourceError: it is none.
+    """
+    found = look(file, uri)
+    if isinstance(found, Network):
+        return _of_network(found, name, uri, module)
+    if isinstance(found, Pickled):
+        return _of_pickle(found, name, uri, module)
+    return _of_weights(found, name, uri, module, root)
 
 
 def free_module(name: str, root: Path) -> str:

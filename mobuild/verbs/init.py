@@ -9,14 +9,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from mobuild import pins
 from mobuild.adopt.place import Place, named_after
-from mobuild.errors import ConfigError, MobuildError, StoreError
+from mobuild.errors import ConfigError, MobuildError, SourceError, StoreError
 from mobuild.job import Job
 from mobuild.report import checked, messages
-from mobuild.starting import example
+from mobuild.starting import example, hub
 from mobuild.starting.recipe import SCHEMA
 from mobuild.starting.started import Started, start
-from mobuild.verbs import check
+from mobuild.verbs import build, check
+from mobuild.verbs.lock import to_pin
 
 _MADE = ("cache", "build")  # what mobuild makes in a project, and no version control wants
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -26,7 +28,7 @@ def init(
     root: Path,
     words: Sequence[str],
     taken: Collection[str],
-    compose: Callable[[str], Job],
+    compose: Callable[..., Job],
     schema: Callable[[], Mapping[str, Any]],
 ) -> int:
     """Write a recipe and what it needs beside it, and let git ignore what mobuild makes.
@@ -39,22 +41,69 @@ def init(
         MobuildError: the model is none that a recipe can begin with; nothing is written then.
     """
     name, model = _taken_apart(words)
-    if not model:
-        check_name(name, root, taken)
-        started = Started(name, example.files(name))
-    else:
-        name = name or named_after(model)
-        check_name(name, root, taken, model)
-        started = start(Path(model), Place(Path.cwd(), root), name)
-    _write(started, root)
+    started = _started(name, model, root, taken)
+    written = _write(started.files, root)
+    if started.is_remote:
+        try:
+            started = _fetched(started, root, compose)
+        except BaseException:
+            for path in [*written, root / "recipes" / f"{started.name}.lock"]:
+                path.unlink(missing_ok=True)
+            if not any((root / "recipes").iterdir()):
+                (root / "recipes").rmdir()
+            raise
+    for place in [*started.files, *([f"recipes/{started.name}.lock"] if started.is_remote else [])]:
+        print(root / place)
     write_schema(root, schema)
     ignore_what_is_made(root / ".gitignore")
     for note in started.notes:
         messages.note(note)
     if model:
         _check(started.name, compose)
-    print(f"now: {started.todo}{', then ' * bool(started.todo)}mobuild target=engine recipe={name}")
+    print(f"now: {started.todo}{', then ' * bool(started.todo)}mobuild target=engine recipe={started.name}")
     return 0
+
+
+def _started(name: str, model: str, root: Path, taken: Collection[str]) -> Started:
+    if not model:
+        check_name(name, root, taken)
+        return Started(name, example.files(name))
+    is_of_hub = hub.is_one(model)
+    name = name or named_after(f"{hub.named(model)}.hf" if is_of_hub else model)
+    check_name(name, root, taken, model)
+    return hub.start(model, name, root) if is_of_hub else start(Path(model), Place(Path.cwd(), root), name)
+
+
+def _fetched(started: Started, root: Path, compose: Callable[..., Job]) -> Started:
+    """Pin its sources; and where only a file's content tells how the recipe goes on, build the node that brings it.
+
+    So it lies in the cache, and the build does not fetch it again.
+
+    Raises:
+        MobuildError: a source cannot be read, or is none that a recipe can begin with.
+    """
+    _pin(compose(started.name))
+    if not started.finish:
+        return started
+    errors: list[MobuildError] = []
+    _, placed, _ = build.run([compose(started.name, f"target={started.reads}")], errors.append)
+    if errors or not placed:
+        raise errors[0] if errors else SourceError(f"init: {started.name}: its model did not come")
+    finished = started.finish(placed[0].path)
+    _write({place: text for place, text in finished.files.items() if place not in started.files}, root)
+    for place in started.files:
+        (root / place).write_text(finished.files[place], encoding="utf-8")
+    return finished
+
+
+def _pin(job: Job) -> None:
+    """Write the lock file of a new recipe."""
+    for path, (_, uris) in to_pin([job]).items():
+        found: dict[str, pins.Pin] = {}
+        for uri in uris:
+            messages.note(f"reads {pins.name_of(uri)}")
+            found[pins.name_of(uri)] = pins.pin(uri)
+        pins.write(path, found)
 
 
 def _taken_apart(words: Sequence[str]) -> tuple[str, str]:
@@ -64,14 +113,14 @@ def _taken_apart(words: Sequence[str]) -> tuple[str, str]:
     if not words or len(models) > 1 or len(names) > 1:
         raise ConfigError(
             "init: expected one name, one model, or both",
-            "mobuild init NAME writes an example, mobuild init [NAME] weights.pt (or model.onnx) begins at that file",
+            "NAME writes an example; mobuild init [NAME] weights.pt (det.onnx, hf:org/name) begins there",
         )
     return "".join(names), "".join(models)
 
 
 def _is_model(word: str) -> bool:
     """A name is one, whatever lies in the folder; a folder of that name is ./NAME."""
-    return not _NAME.fullmatch(word) and ("/" in word or "." in word or Path(word).exists())
+    return hub.is_one(word) or (not _NAME.fullmatch(word) and ("/" in word or "." in word or Path(word).exists()))
 
 
 def check_name(name: str, root: Path, taken: Collection[str], model: str = "") -> None:
@@ -97,11 +146,11 @@ def check_name(name: str, root: Path, taken: Collection[str], model: str = "") -
         raise ConfigError(f"init: {path.with_suffix('.py')} is there already", f"{other}, or remove it first")
 
 
-def _write(started: Started, root: Path) -> None:
+def _write(files: Mapping[str, str], root: Path) -> list[Path]:
     """Write all files, or none."""
     written: list[Path] = []
     try:
-        for place, text in started.files.items():
+        for place, text in files.items():
             path = root / place
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as stream:
@@ -111,8 +160,7 @@ def _write(started: Started, root: Path) -> None:
         for path in written:
             path.unlink(missing_ok=True)
         raise StoreError(f"init: {error.filename or root}: cannot be written: {error.strerror}") from error
-    for path in written:
-        print(path)
+    return written
 
 
 def write_schema(root: Path, schema: Callable[[], Mapping[str, Any]]) -> None:
@@ -129,7 +177,7 @@ def write_schema(root: Path, schema: Callable[[], Mapping[str, Any]]) -> None:
         messages.note(f"{path}: cannot be written: {error.strerror}; it is for editors alone")
 
 
-def _check(name: str, compose: Callable[[str], Job]) -> None:
+def _check(name: str, compose: Callable[..., Job]) -> None:
     """Say what the rules find wrong; that is no failure, since the recipe is there."""
     try:
         found = [each for each in check.merged([compose(name)]) if each.finding]

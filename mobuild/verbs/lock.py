@@ -21,7 +21,7 @@ def lock(jobs: Sequence[Job]) -> int:
         SourceError: a lock file cannot be read, or no network may be asked.
     """
     status = 0
-    for path, (recipe, uris) in _to_pin(jobs).items():
+    for path, (recipe, uris) in to_pin(jobs).items():
         if not uris:
             print(f"recipe {recipe!r}: no remote source to pin")
             continue
@@ -41,7 +41,7 @@ def lock(jobs: Sequence[Job]) -> int:
     return status
 
 
-def _to_pin(jobs: Sequence[Job]) -> dict[Path, tuple[str, list[str]]]:
+def to_pin(jobs: Sequence[Job]) -> dict[Path, tuple[str, list[str]]]:
     """Lock file → its recipe and the remote sources of all jobs of that."""
     found: dict[Path, tuple[str, list[str]]] = {}
     for job in jobs:
