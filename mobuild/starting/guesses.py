@@ -10,6 +10,7 @@ from mobuild.starting.tensors import Input, Tensor
 
 _EMBEDDING = re.compile(r"emb|wte|vocab|token", re.IGNORECASE)
 _RECURRENT = re.compile(r"weight_ih_l0$")
+_WEIGHT = re.compile(r"(^|\.|_)(weight|kernel)(_ih_l0)?$", re.IGNORECASE)
 _BATCH = re.compile(r"(^|_)(n|b|bs|batch|batch_?size|batches)($|_0$)", re.IGNORECASE)
 _IMAGE = re.compile(r"^(h|w|height|width|image_?(height|width|size))$|(^|_)(height|width)$", re.IGNORECASE)
 _LENGTH = re.compile(r"seq|len|token|time|frames|samples|^[tls]$", re.IGNORECASE)
@@ -27,6 +28,8 @@ def guessed(names: Sequence[str], tensors: Mapping[str, Tensor]) -> list[Input]:
 
 def _input(name: str, weight: str, tensor: Tensor) -> Input | None:
     """What a network takes whose first weights these are; None where they do not tell."""
+    if not _WEIGHT.search(weight):
+        return None  # a bias, or a constant that inputs are normalised with
     shape, note = tensor.shape, f"guessed from {weight} {list(tensor.shape)}"
     if len(shape) == 2 and _EMBEDDING.search(weight):
         return Input(name, ("batch", "sequence"), "int64", (0, shape[0]), note)
