@@ -25,7 +25,7 @@ from mobuild.verbs import build as verb
 from mobuild.verbs.session import Session
 
 def fill(jobs):
-    session = Session.open(jobs)
+    session = Session.open(jobs, make=True)
     store, steps = session.store, dict(session.plan(jobs).steps)
     for identity in steps:
         step = steps[identity] = session.planner.settle(steps[identity], steps)
