@@ -148,6 +148,8 @@ def _is_number(value: Any) -> bool:
 
 def own_limits(kind: str, constraints: Constraints) -> dict[str, Any]:
     """The constraints about a node of `kind`; what follows it differs where these do."""
+    if not constraints:
+        return {}
     own = [key for key, rule in RULES.items() if kind in rule.kinds] + [AGAINST] * (kind in _VALIDATE)
     return {key: constraints[key] for key in own if constraints.get(key) is not None}
 

@@ -65,6 +65,11 @@ class Keys:
         base = self.environment(dataclasses.replace(spec, requirements=None))
         return locked.read(spec.requirements, base.version), base
 
+    @property
+    def environments(self) -> tuple[Environment, ...]:
+        """All that were asked for until now."""
+        return tuple(self._environments.values())
+
     def environment_of(self, spec: NodeSpec) -> Environment:
         """Where the user's Python of a node runs: under the interpreter that its command names, of any age, else where
         the node does.

@@ -6,7 +6,7 @@ a stale answer, so whole folders are named where the planner may have looked for
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +29,10 @@ class Witnesses:
 
 def of_plan(plan: Plan, store: Store, keys: Keys) -> Witnesses:
     """The witnesses of a plan whose steps are all fresh, those of its configuration included."""
-    paths = {str(path) for path in _paths(plan, store, keys)}
+    environments = _environments(plan, keys)
+    paths = set(_paths(plan, store, environments))
     variables = {one.name for step in plan.steps.values() for one in _conditions(step, "environment")}
-    variables.update(name for each in _environments(plan, keys) for name in each.variables)
+    variables.update(name for each in environments for name in each.variables)
     for job in plan.jobs:
         paths.update(job.settings.witnesses)
         variables.update(job.settings.variables)
@@ -46,28 +47,38 @@ def is_volatile(seen: Witnesses, plan: Plan) -> bool:
     return any("${now:" in path.read_text(errors="replace") for path in files if path.is_file())
 
 
-def _paths(plan: Plan, store: Store, keys: Keys) -> Iterator[Path]:
+def _paths(plan: Plan, store: Store, environments: Iterable[Environment]) -> Iterator[str]:
+    """As text: thousands of steps share most of their paths, and those of the store come from digests."""
+    for step in plan.steps.values():
+        for way in step.ways:
+            yield from (str(way.spec.folder), str(way.spec.root))
+        if step.record:
+            yield from _of_record(step.record, store)
+    yield from map(str, _other_paths(plan, store, environments))
+
+
+def _other_paths(plan: Plan, store: Store, environments: Iterable[Environment]) -> Iterator[Path]:
     yield from _tree(_PACKAGE)
     yield store.root / "format"
     yield from map(Path, _DEVICES)
     for job in plan.jobs:
         yield job.lock
     for step in plan.steps.values():
-        yield from _of_step(step)
-        if step.record:
-            yield from _of_record(step.record, store)
-    for environment in _environments(plan, keys):
+        yield from _read_by(step)
+    for environment in environments:
         yield environment.python
         yield from map(Path, (*environment.paths, *environment.files))
 
 
-def _environments(plan: Plan, keys: Keys) -> Iterator[Environment]:
+def _environments(plan: Plan, keys: Keys) -> Collection[Environment]:
+    """All that the plan asked for, and those of sources, of which it need not know them."""
     for step in plan.steps.values():
-        yield keys.environment(step.spec)
-        yield keys.environment_of(step.spec)
+        if step.source:
+            keys.environment(step.spec)
+    return keys.environments
 
 
-def _of_step(step: Step) -> Iterator[Path]:
+def _read_by(step: Step) -> Iterator[Path]:
     if step.source:
         yield step.source.main
         for path in step.source.files.values():
@@ -75,9 +86,10 @@ def _of_step(step: Step) -> Iterator[Path]:
         if step.source.is_folder:
             yield from (path for path in step.source.main.rglob("*") if path.is_dir())
     for way in step.ways:
-        yield from (way.spec.folder, way.spec.root)
         for path in way.traits.files:
             yield from (path, path.parent)
+    if not step.record or not step.record.conditions:
+        return
     for kind in ("file", "folder", "presence", "module"):
         yield from (step.spec.root / one.name for one in _conditions(step, kind))
     places = [one.name for one in _conditions(step, "link")] + [one.value for one in _conditions(step, "import")]
@@ -85,12 +97,12 @@ def _of_step(step: Step) -> Iterator[Path]:
         yield from (step.spec.root / place, (step.spec.root / place).parent)
 
 
-def _of_record(record: Record, store: Store) -> Iterator[Path]:
-    yield store.records.path(record)
+def _of_record(record: Record, store: Store) -> Iterator[str]:
+    yield store.records.place_of(record)
     digest = record.artifact.digest
-    yield store.objects.path(digest)
+    yield store.objects.blobs.place_of(digest)
     if record.artifact.is_folder:
-        yield from map(store.objects.path, store.objects.listing(digest).values())
+        yield from map(store.objects.blobs.place_of, store.objects.listing(digest).values())
 
 
 def _conditions(step: Step, kind: str) -> list[Condition]:

@@ -97,8 +97,9 @@ def written(run: Run, placed: Sequence[Placed]) -> list[Path]:
     """Every file that `materialise` put below build/."""
     found = [variant_folder(job) / "run.json" for job in run.plan.jobs]
     for one in placed:
-        if run.of(one.job, one.node).record:
-            found += [one.path, one.path.with_name(f"{one.path.name}.json"), *one.path.rglob("*")]
+        if record := run.of(one.job, one.node).record:
+            found += [one.path, one.path.with_name(f"{one.path.name}.json")]
+            found += one.path.rglob("*") if record.artifact.is_folder else ()
     return found
 
 

@@ -32,7 +32,11 @@ class Blobs:
 
     def path(self, digest: Digest) -> Path:
         """Where the object lies or would lie; tools may read it and never write it."""
-        return self._root / digest[:2] / digest[2:]
+        return Path(self.place_of(digest))
+
+    def place_of(self, digest: Digest) -> str:
+        """`path` as text, for those who ask for thousands."""
+        return f"{self._root}/{digest[:2]}/{digest[2:]}"
 
     def publish(self, staged: Path) -> Digester:
         """Take the content of a file into the store: moved from the staging folder, copied from elsewhere."""
@@ -74,7 +78,7 @@ class Blobs:
     def holds(self, digest: Digest) -> bool:
         """Whether the file is here and undamaged."""
         try:
-            path = f"{self._root}/{digest[:2]}/{digest[2:]}"  # as text: asked of thousands, by each plan
+            path = self.place_of(digest)
             if stat.S_ISREG(os.lstat(path).st_mode) and self._files.known(path) == digest:
                 return True
         except OSError:  # the next reading says what is the matter

@@ -102,13 +102,17 @@ class Records:
 
     def path(self, record: Record) -> Path:
         """Where the record lies."""
-        return self._folder(record.key) / file_name(record.conditions)
+        return Path(self.place_of(record))
 
-    def _folder(self, key: Key) -> Path:
-        return self._root / key[:2] / key
+    def place_of(self, record: Record) -> str:
+        """`path` as text, for those who ask for thousands."""
+        return f"{self._folder(record.key)}/{file_name(record.conditions)}"
+
+    def _folder(self, key: Key) -> str:
+        return f"{self._root}/{key[:2]}/{key}"
 
     def _files(self, key: Key) -> list[str]:
-        folder = f"{self._root}/{key[:2]}/{key}"
+        folder = self._folder(key)
         try:
             return [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(".json")]  # noqa: PTH208
         except FileNotFoundError:
