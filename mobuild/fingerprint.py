@@ -11,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NewType
 
@@ -65,6 +65,14 @@ class Fingerprint:
     def key(self) -> Key:
         return Key(digest_bytes(canonical(self.document())))
 
+    def keys(self) -> Callable[[Mapping[str, str]], Key]:
+        """Tells the key of this fingerprint with other inputs, without writing the rest of it down each time."""
+        document = self.document()
+        del document["inputs"]
+        before = b'{"code":' + canonical(document.pop("code")) + b',"inputs":'  # keys are sorted
+        after = b"," + canonical(document)[1:]
+        return lambda inputs: Key(digest_bytes(before + canonical(inputs) + after))
+
     def changes_since(self, old: Fingerprint) -> tuple[Change, ...]:
         """What differs from `old`, field by field, in a stable order."""
         before, after = _flat(old.document()), _flat(self.document())
@@ -92,8 +100,14 @@ def canonical(value: Any) -> bytes:
 
 def parameters(node: Any) -> dict[str, Any]:
     """The keyed fields of a node (any dataclass) as plain values; a nested dataclass carries its name and revision."""
-    keyed = [spec for spec in fields_of(type(node)) if is_keyed(spec)]
-    return {spec.name: (_in_order if is_ordered(spec) else _plain)(getattr(node, spec.name)) for spec in keyed}
+    cls: Any = type(node)
+    return {name: plain(getattr(node, name)) for name, plain in _keyed(cls)}
+
+
+@lru_cache
+def _keyed(cls: Any) -> list[tuple[str, Callable[[Any], Any]]]:
+    """The keyed fields of a dataclass, and what makes their values plain."""
+    return [(spec.name, _in_order if is_ordered(spec) else _plain) for spec in fields_of(cls) if is_keyed(spec)]
 
 
 def digest_bytes(data: bytes) -> Digest:

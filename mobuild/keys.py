@@ -164,8 +164,8 @@ def _own_kinds(node: Any) -> list[Path]:
 
     Ours carry a `revision` that golden tests watch; nobody watches the others.
     """
-    classes = {type(one) for one in inside(node)}
-    files = {sys.modules[cls.__module__].__file__ for cls in classes if cls.__module__.partition(".")[0] != "mobuild"}
+    modules = {type(one).__module__ for one in inside(node)}
+    files = {sys.modules[name].__file__ for name in modules if name.partition(".")[0] != "mobuild"}
     return sorted(Path(file) for file in files if file)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Collection, Iterator, Mapping, Protocol, Sequence
 
 _MARK = "mobuild"
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,8 @@ def inside(node: Any) -> Iterator[Any]:
     yield node
     for spec in fields_of(type(node)):
         value = getattr(node, spec.name)
+        if type(value) in _PLAIN:  # most of them; a plan asks this of each of its nodes
+            continue
         for held in value.values() if isinstance(value, Mapping) else (value,):
             if dataclasses.is_dataclass(held):
                 yield from inside(held)

@@ -1,29 +1,26 @@
 """Which nodes are stale, and why. Reads and returns; changes nothing.
 
-All jobs of a sweep become one set of steps: nodes that are made of the same things are one step, found by
-an identity that stands for the key while the inputs are not known yet. A step whose inputs are known is
-*fresh* or *stale*; one that depends on a stale step is *waiting*, since its inputs may come out equal and
-stop the wave; one below an error is *blocked*.
+`drafts` says which steps there are. A step whose inputs are known is *fresh* or *stale*; one that depends on
+a stale step is *waiting*, since its inputs may come out equal and stop the wave; one below an error is *blocked*.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from mobuild import elsewhere, judging, places, sources
+from mobuild import elsewhere, judging, places
 from mobuild.conditions import Surroundings, broken, undeclared, undeclared_inputs
 from mobuild.contract.findings import Finding
-from mobuild.errors import MobuildError, NodeFailed, SourceError, ToolchainError
+from mobuild.drafts import Drafts, placed
+from mobuild.errors import MobuildError, NodeFailed, SourceError
 from mobuild.fingerprint import Change, Fingerprint, canonical, digest_bytes
-from mobuild.gates import own_limits
-from mobuild.graph import NodeSpec, local_source
+from mobuild.graph import NodeSpec
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
 from mobuild.keys import Keys, Traits, runs_program
-from mobuild.steps import Edge, Plan, Step, User, Way, verdict
+from mobuild.steps import Edge, Plan, Step, Way, verdict
 from mobuild.store import Record, Ref, Store
 
 
@@ -32,6 +29,7 @@ class Planner:
 
     def __init__(self, store: Store, keys: Keys, judges: bool = True) -> None:
         self.store, self.keys, self.judges = store, keys, judges
+        self._drafts = Drafts(keys, store.files)
         self.jobs: tuple[Job, ...] = ()
         self.ignored: tuple[str, ...] = ()  # folders that mobuild itself makes; what a node sees of them is no input
 
@@ -43,33 +41,12 @@ class Planner:
             own += places.own(build, places.made_in(build, {job.recipe for job in jobs}))
         # Programs that follow links (`find -L`) list the folders where they lie.
         self.ignored = tuple(dict.fromkeys(str(place) for path in own for place in (path, path.resolve())))
-        drafts, users, of = self._drafts()
+        drafts, of = self._drafts.steps(self.jobs)
         steps: dict[str, Step] = {}
         with self.store.claims.throughout():
-            for identity, draft in drafts.items():
-                steps[identity] = self.settle(dataclasses.replace(draft, users=tuple(users[identity])), steps)
+            for draft in drafts:
+                steps[draft.identity] = self.settle(draft, steps)
         return Plan(self.jobs, steps, of)
-
-    def _drafts(self) -> tuple[dict[str, Step], dict[str, list[User]], tuple[dict[str, str], ...]]:
-        """The steps of all jobs before they are settled, who wants each, and which step each job's nodes are."""
-        drafts: dict[str, Step] = {}
-        users: dict[str, list[User]] = {}
-        of: list[dict[str, str]] = []
-        seen: dict[Any, Step] = {}  # jobs share the nodes that are equal, so most questions come again
-        for number, job in enumerate(self.jobs):
-            names: dict[str, str] = {}
-            gates = _gates(job)
-            for name, spec in job.graph.nodes.items():
-                edges = {role: Edge(names[need.node], need.member) for role, need in job.graph.edges[name].items()}
-                question = (id(spec), *edges.items(), str(gates[name]))
-                draft = seen.get(question) or self._draft(spec, edges, job, gates[name])
-                if not draft.error:  # which names its job
-                    seen[question] = draft
-                drafts.setdefault(draft.identity, draft)
-                users.setdefault(draft.identity, []).append(User(number, name))
-                names[name] = draft.identity
-            of.append(names)
-        return drafts, users, tuple(of)
 
     def settle(self, step: Step, above: Mapping[str, Step]) -> Step:
         """`step` with its state, given the steps that it needs."""
@@ -96,7 +73,7 @@ class Planner:
                 return dataclasses.replace(found, state="elsewhere", reasons=(reason,))
             return self._judged(found, above) if self.judges else found
         except MobuildError as error:
-            error.message = _placed(error.message, job, step.spec)
+            error.message = placed(error.message, job, step.spec)
             return dataclasses.replace(_blocked(step, error.message), error=error)
 
     def _judged(self, step: Step, above: Mapping[str, Step]) -> Step:
@@ -152,7 +129,8 @@ class Planner:
         for role, edge in step.needs.items():
             content = above[edge.identity].source
             if content and (
-                self._content(above[edge.identity].spec).digest != content.digest or content.tokens() != tokens[role]
+                self._drafts.content(above[edge.identity].spec).digest != content.digest
+                or content.tokens() != tokens[role]
             ):
                 raise SourceError(
                     f"node {step.spec.name!r}: its input {above[edge.identity].spec.name!r} changed while it ran",
@@ -165,34 +143,6 @@ class Planner:
                     "which others read as well",
                     "let it work on a copy; the input is built again at the next run",
                 )
-
-    def _draft(self, spec: NodeSpec, edges: Mapping[str, Edge], job: Job, gates: Mapping[str, float]) -> Step:
-        """A step with its identity and traits, not yet settled; steps below different gates stay apart."""
-        try:
-            if local_source(spec):
-                content = self._content(spec)
-                return Step(
-                    f"source:{content.digest}", spec, (), edges, (), "fresh", digest=content.digest, source=content
-                )
-            if check := getattr(spec.node, "check_pinned", None):
-                _check_pinned(check, spec, job)
-            nodes = getattr(spec.node, "alternatives", (spec.node,))
-            specs = [dataclasses.replace(spec, node=node) for node in nodes]
-            ways = tuple(Way(one, self.keys.traits(one)) for one in specs)
-        except MobuildError as error:
-            error.message = _placed(error.message, job, spec)
-            identity = f"error:{job.recipe}/{job.variant}/{spec.name}"
-            if job.settings.here and isinstance(error, ToolchainError):
-                return Step(identity, spec, (), edges, (), "elsewhere", (error.message,))
-            return Step(identity, spec, (), edges, (), "blocked", (error.message,), error=error)
-        inputs = {role: f"{edge.identity}/{edge.member}" for role, edge in edges.items()}
-        identity = digest_bytes(canonical([[way.traits.fingerprint(way.spec, inputs).key for way in ways], gates]))
-        return Step(identity, ways[-1].spec, ways, edges, (), "waiting")
-
-    def _content(self, spec: NodeSpec) -> sources.SourceContent:
-        path = local_source(spec)
-        assert path
-        return sources.local_digest(path, self.store.files, spec.said_by)
 
     def _input_digest(self, producer: Step, edge: Edge) -> str:
         """The digest of an input: of the whole artifact, of one file in a folder, or of a folder in it."""
@@ -230,20 +180,19 @@ class Planner:
         """Fresh when one of the ways has been done already, else stale with the reasons."""
         missed = Miss()
         for way in step.ways:
-            fingerprint = way.fingerprint(inputs)
-            found = look_up(self.store, fingerprint.key, self.surroundings(way.spec))
+            found = look_up(self.store, way.key(inputs), self.surroundings(way.spec))
             if isinstance(found, Record):
                 self._refuse_undeclared(step, found)
                 return dataclasses.replace(
                     step,
                     state="fresh",
                     spec=way.spec,
-                    fingerprint=fingerprint,
+                    fingerprint=way.fingerprint(inputs),
                     digest=found.artifact.digest,
                     record=found,
                 )
             missed = found
-        last = self.last(step)
+        fingerprint, last = way.fingerprint(inputs), self.last(step)
         changes = self._changes_since(last, fingerprint, way) if last else missed.changes
         return dataclasses.replace(
             step,
@@ -288,16 +237,6 @@ class Planner:
         return found[0] if found else None
 
 
-def _gates(job: Job) -> dict[str, dict[str, float]]:
-    """Node → the constraints that are judged on nodes which it needs, directly or not."""
-    above: dict[str, dict[str, float]] = {}
-    for name in job.graph.nodes:
-        above[name] = {}
-        for need in job.graph.edges[name].values() if job.constraints else ():
-            above[name] |= above[need.node] | own_limits(job.graph.nodes[need.node].node.kind, job.constraints)
-    return above
-
-
 def _upstream(step: Step, above: Mapping[str, Step]) -> Iterator[Step]:
     """The steps that a step is made from, directly or not."""
     waiting = [step]
@@ -330,16 +269,3 @@ def _check(step: Step, above: Mapping[str, Step]) -> None:
     if check := getattr(step.spec.node, "check", None):
         producers = {role: above[edge.identity] for role, edge in step.needs.items() if not edge.member}
         check({role: one.record.onnx for role, one in producers.items() if one.record and one.record.onnx})
-
-
-def _check_pinned(check: Callable[[str, str], None], spec: NodeSpec, job: Job) -> None:
-    try:
-        check(spec.name, job.recipe)
-    except SourceError as error:
-        error.hint = f"mobuild lock {job.words}"  # of this very request: a recipe may have no default target
-        raise
-
-
-def _placed(message: str, job: Job, spec: NodeSpec) -> str:
-    where = f"recipe {job.recipe!r}, node {spec.name!r}: "
-    return message if f"node {spec.name!r}" in message else where + message

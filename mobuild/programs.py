@@ -61,8 +61,8 @@ def named_files(cmd: str, project: Path, cwd: str = "", shell: bool = False) -> 
     """
     start = os.path.join(project, cwd)  # noqa: PTH118 - asked of each command of a plan
     words = (word.replace("{project}", str(project)) for word in _parts(cmd, shell))
-    parts = (part for word in words for part in (word, word.partition("=")[2]) if part)
-    places = (os.path.join(start, part) for part in parts if not _PLACEHOLDER.search(part))  # noqa: PTH118
+    parts = (part for word in words for part in ((word, word.partition("=")[2]) if "=" in word else (word,)) if part)
+    places = (os.path.join(start, part) for part in parts if not ("{" in part and _PLACEHOLDER.search(part)))  # noqa: PTH118
     found = {Path(place).resolve() for place in places if os.path.isfile(place)}  # noqa: PTH113 - most words are none
     root = project.resolve() if found else project
     return tuple(sorted(path for path in found if root in path.parents))
@@ -72,14 +72,16 @@ def interpreter(cmd: str, project: Path, cwd: str = "") -> Path | None:
     """The Python that `cmd` names: `./old/bin/python` by its path, or `python3.9` by a bare name, to be looked up on
     PATH. None where it leaves that to the node."""
     first = split(cmd)[0]
-    if first in _OF_THE_NODE or _PLACEHOLDER.search(first) or not _INTERPRETER.fullmatch(Path(first).name):
+    if first in _OF_THE_NODE or "python" not in first:
+        return None
+    if _PLACEHOLDER.search(first) or not _INTERPRETER.fullmatch(Path(first).name):
         return None
     return project / cwd / first if "/" in first else Path(first)
 
 
 def is_python(cmd: str) -> bool:
     """Whether `cmd` starts a Python, whichever it is."""
-    return bool(cmd) and _INTERPRETER.fullmatch(Path(split(cmd)[0]).name) is not None
+    return "python" in cmd and _INTERPRETER.fullmatch(Path(split(cmd)[0]).name) is not None
 
 
 def check_roles(cmd: str, roles: Iterable[str]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError
-from mobuild.fingerprint import Change, Digest, Fingerprint, canonical, digest_bytes
+from mobuild.fingerprint import Change, Digest, Fingerprint, Key, canonical, digest_bytes
 from mobuild.gates import Verdict, judge
 from mobuild.graph import NodeSpec
 from mobuild.job import Job
@@ -43,8 +44,19 @@ class Way:
     traits: Traits
 
     def fingerprint(self, inputs: Mapping[str, str]) -> Fingerprint:
+        return self.traits.fingerprint(self.spec, self._keyed(inputs))
+
+    def key(self, inputs: Mapping[str, str]) -> Key:
+        """The key of that fingerprint."""
+        return self._key_of(self._keyed(inputs))
+
+    @cached_property
+    def _key_of(self) -> Callable[[Mapping[str, str]], Key]:
+        return self.traits.fingerprint(self.spec, {}).keys()
+
+    def _keyed(self, inputs: Mapping[str, str]) -> Mapping[str, str]:
         unkeyed = getattr(self.spec.node, "unkeyed_roles", ())
-        return self.traits.fingerprint(self.spec, {role: each for role, each in inputs.items() if role not in unkeyed})
+        return {role: each for role, each in inputs.items() if role not in unkeyed} if unkeyed else inputs
 
 
 @dataclass(frozen=True)
@@ -94,7 +106,7 @@ def work_keys(plan: Plan) -> dict[str, str]:
         if step.error and not step.ways and not step.source:
             raise step.error
         inputs = {role: f"{found[edge.identity]}/{edge.member}" for role, edge in step.needs.items()}
-        keys = [way.fingerprint(inputs).key for way in step.ways]
+        keys = [way.key(inputs) for way in step.ways]
         found[identity] = digest_bytes(canonical(keys)) if keys else f"file:{step.digest}"
     return found
 

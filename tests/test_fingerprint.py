@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -32,6 +33,13 @@ def test_a_key_stays_what_it_was() -> None:
     # Whoever changes this number makes every cache cold: raise the revision of a kind instead.
     assert GOLDEN.key == "bc3ff5fc1a795abe34c1d76a9d912acd"
     assert digest_bytes(b"") == "99aa06d3014798d86001c324468d497f"
+
+
+def test_a_key_with_other_inputs_is_the_key_of_that_fingerprint() -> None:
+    other = {"weights": "22" * 16, 'in."inputs":{}': "ä"}
+
+    assert GOLDEN.keys()(other) == dataclasses.replace(GOLDEN, inputs=other).key
+    assert GOLDEN.keys()(GOLDEN.inputs) == GOLDEN.key
 
 
 @given(PLAIN, PLAIN)
