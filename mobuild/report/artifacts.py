@@ -19,6 +19,7 @@ from typing import Any
 
 from mobuild.errors import SourceError, StoreError
 from mobuild.job import Job
+from mobuild.report import views
 from mobuild.results import Result, Run
 from mobuild.sources import SourceContent
 from mobuild.store import Record, Store
@@ -68,15 +69,25 @@ def materialise(run: Run, store: Store, name: str) -> tuple[list[Placed], list[S
     """
     placed: list[Placed] = []
     refused: list[StoreError] = []
+    right: list[tuple[str, str, str]] = []  # of `views`, to be noted
     for number, job in enumerate(run.plan.jobs):
         if run.is_refused(number) and not variant_folder(job).exists():
+            continue
+        view = views.of(run, number, store)
+        seen = store.files.together(view.paths) if view else ""
+        if view and view.is_left(store.files, seen):
+            placed += _in_place(run, number)
             continue
         try:
             with _explained(variant_folder(job), job):
                 for one in _materialise_job(run, number, store, name):
                     placed.append(one)
+            if view:
+                right += view.found_right(store.files, seen)
         except StoreError as error:
             refused.append(error)
+    if right:
+        store.files.note_as(right)
     return placed, refused
 
 
@@ -112,12 +123,27 @@ def _materialise_job(run: Run, number: int, store: Store, name: str) -> Iterator
         result = run.of(number, target)
         if result.record and run.is_delivered(number, target):
             yield _place(number, job, target, result, store, _inputs(run, result, store))
-        elif source := result.step.source:
-            yield Placed(number, target, source.main, source.size_bytes)
+        elif result.step.source:
+            yield _in_use(number, target, result.step.source)
         else:
             _withdraw(folder, target)
     # A run that found all as the last one left it is told by what that one wrote.
     _write(folder / "run.json", run_document(run, number, name), ("run", "seconds"))
+
+
+def _in_place(run: Run, number: int) -> Iterator[Placed]:
+    """The targets of a job whose folder is as an earlier run left it."""
+    job = run.plan.jobs[number]
+    for target in job.graph.targets:
+        result = run.of(number, target)
+        if record := result.record:
+            yield Placed(number, target, artifact_path(job, target, record.suffix), record.artifact.size_bytes)
+        elif result.step.source:
+            yield _in_use(number, target, result.step.source)
+
+
+def _in_use(number: int, target: str, source: SourceContent) -> Placed:
+    return Placed(number, target, source.main, source.size_bytes)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from mobuild.errors import SourceError
@@ -64,6 +65,26 @@ class StatCache:
         if sha256:
             self._put(seen, "sha256", sha256)
 
+    def together(self, paths: Sequence[str]) -> str:
+        """One token of several files and folders; empty when one is absent, or may still change within its tick."""
+        now_ns = self._clock_ns()
+        try:
+            all_seen = [self._stat(path) for path in paths]
+        except OSError:
+            return ""
+        return "" if any(_is_racy(seen, now_ns) for seen in all_seen) else " ".join(map(token, all_seen))
+
+    def known_as(self, name: str, seen: str) -> str | None:
+        """What was noted of files called `name` together, while their token is `seen`."""
+        row = self._run("SELECT digest FROM files WHERE place = ? AND token = ?", (name, seen))
+        return row[0] if row else None
+
+    def note_as(self, rows: Iterable[tuple[str, str, str]]) -> None:
+        """Remember of each (name, token, meaning) what the files mean together as long as that is their token."""
+        with self._at_once():
+            for row in rows:
+                self._run("INSERT OR REPLACE INTO files (place, token, digest) VALUES (?, ?, ?)", row)
+
     def close(self) -> None:
         with self._lock:
             self._rows.close()
@@ -94,7 +115,14 @@ class StatCache:
             (*_row(seen), value),
         )
 
-    def _run(self, statement: str, values: tuple[str, ...]) -> tuple[str | None, ...] | None:
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """One write to the disk for many rows; others wait meanwhile."""
+        self._run("BEGIN IMMEDIATE", ())
+        yield
+        self._run("COMMIT", ())  # nothing to end where the disk refused meanwhile: then all is in memory
+
+    def _run(self, statement: str, values: Sequence[str]) -> tuple[str | None, ...] | None:
         with self._lock:
             try:
                 row: tuple[str | None, ...] | None = self._rows.execute(statement, values).fetchone()

@@ -27,8 +27,8 @@ class World:
     def clock_ns(self) -> int:
         return self.now_ns
 
-    def stat(self, path: Path) -> os.stat_result:
-        seen = path.stat()
+    def stat(self, path: Path | str) -> os.stat_result:
+        seen = Path(path).stat()
         if self.stamped_ns is None:
             return seen
         exact = {"st_mtime_ns": self.stamped_ns, "st_ctime_ns": self.stamped_ns}
@@ -214,3 +214,31 @@ def test_processes_share_one_cache(tmp_path: Path) -> None:
     assert [(process.communicate()[1], process.returncode) for process in running] == [(b"", 0)] * 3
     files = StatCache(tmp_path / "files.sqlite")
     assert [files.known(tmp_path / f"{i}.bin") for i in range(20)] == [digest_bytes(bytes([i])) for i in range(20)]
+
+
+def test_files_together_mean_what_was_noted_until_one_of_them_changes(tmp_path: Path) -> None:
+    files = StatCache(tmp_path / "files.sqlite", clock_ns=lambda: 1 << 62)
+    paths = [str(tmp_path / name) for name in ("a", "b")]
+    for path in paths:
+        Path(path).write_bytes(b"one")
+    files.note_as([("both", files.together(paths), "meaning")])
+
+    before = files.known_as("both", files.together(paths)), files.known_as("other", files.together(paths))
+    Path(paths[1]).write_bytes(b"three")
+    after = files.known_as("both", files.together(paths))
+
+    assert before == ("meaning", None)
+    assert after is None
+
+
+def test_files_together_have_no_token_while_one_is_absent_or_just_written(tmp_path: Path, world: World) -> None:
+    files, path = opened(tmp_path, world), tmp_path / "a"
+
+    absent = files.together([str(path)])
+    path.write_bytes(b"one")
+    world.stamped_ns = world.now_ns
+    just_written = files.together([str(path)])
+    world.stamped_ns = world.now_ns - SECOND_NS
+
+    assert (absent, just_written) == ("", "")
+    assert files.together([str(path)])

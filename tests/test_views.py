@@ -1,0 +1,77 @@
+"""What lies below build/ is left alone while it is as a run left it, and put right when it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.projects import Project, recipe_project
+
+NODES = """\
+  text: {kind: source, uri: text.txt}
+  end: {kind: command, cmd: "cp {in.text} {out}", in: {text: text}, out: .txt}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project whose build/ was found right, and is remembered so."""
+    project = recipe_project(tmp_path, NODES, {"text.txt": "one\n"})
+    for _ in range(4):  # builds; writes run.json anew; notes; relies on that
+        planned(project)
+    return project
+
+
+def planned(project: Project) -> None:
+    """A run that repeats no answer."""
+    shutil.rmtree(project.root / "build" / ".answers", ignore_errors=True)
+    project.mobuild("target=end")
+
+
+def folder(project: Project) -> Path:
+    (run,) = (project.root / "build").glob("*/*/run.json")
+    return run.parent
+
+
+def rewritten(path: Path) -> None:
+    """Other content of equal size, and the old times."""
+    seen = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"o", b"0"))
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, rewritten])
+@pytest.mark.parametrize("name", ["end.txt", "end.txt.json", "run.json"])
+def test_a_damaged_file_is_put_right(project: Project, name: str, damage: Callable[[Path], None]) -> None:
+    path = folder(project) / name
+    before = path.read_bytes()
+
+    damage(path)
+    planned(project)
+
+    if name == "run.json":  # names the run that wrote it
+        assert json.loads(path.read_bytes())["nodes"] == json.loads(before)["nodes"]
+    else:
+        assert path.read_bytes() == before
+
+
+def test_an_artifact_under_a_former_name_is_taken_away(project: Project) -> None:
+    former = folder(project) / "end.onnx"
+    former.write_bytes(b"old")
+
+    planned(project)
+
+    assert not former.exists()
+
+
+def test_other_overrides_of_the_same_variant_are_told(project: Project) -> None:
+    before = json.loads((folder(project) / "run.json").read_bytes())["overrides"]
+
+    project.mobuild("target=[end]")
+
+    assert json.loads((folder(project) / "run.json").read_bytes())["overrides"] != before
