@@ -22,9 +22,12 @@ def look_up(store: Store, key: Key, here: Surroundings) -> Record | Miss:
     nearest: tuple[Change, ...] = ()
     is_lost = False
     with store.claims.keeping():
-        for record in store.records.find(key):
+        since_ns, known = store.files.now_ns(), store.index.get(key)
+        for record in [known] if known else store.records.find(key):
             missed = broken(record.conditions, here, store.files)
-            if not missed and store.objects.has(record.artifact):
+            if not missed and (known or store.objects.has(record.artifact)):
+                if not known:
+                    store.index.note(record, since_ns)
                 store.claims.add(store.records.name(record))
                 return record
             is_lost = is_lost or not missed

@@ -46,6 +46,7 @@ class Planner:
         with self.store.claims.throughout():
             for draft in drafts:
                 steps[draft.identity] = self.settle(draft, steps)
+        self.store.index.keep()
         return Plan(self.jobs, steps, of)
 
     def settle(self, step: Step, above: Mapping[str, Step]) -> Step:
@@ -183,14 +184,9 @@ class Planner:
             found = look_up(self.store, way.key(inputs), self.surroundings(way.spec))
             if isinstance(found, Record):
                 self._refuse_undeclared(step, found)
-                return dataclasses.replace(
-                    step,
-                    state="fresh",
-                    spec=way.spec,
-                    fingerprint=way.fingerprint(inputs),
-                    digest=found.artifact.digest,
-                    record=found,
-                )
+                artifact, fingerprint = found.artifact.digest, way.fingerprint(inputs)
+                of = step.identity, way.spec, step.ways, step.needs, step.users
+                return Step(*of, "fresh", fingerprint=fingerprint, digest=artifact, record=found)
             missed = found
         fingerprint, last = way.fingerprint(inputs), self.last(step)
         changes = self._changes_since(last, fingerprint, way) if last else missed.changes

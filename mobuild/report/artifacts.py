@@ -73,9 +73,8 @@ def materialise(run: Run, store: Store, name: str) -> tuple[list[Placed], list[S
     for number, job in enumerate(run.plan.jobs):
         if run.is_refused(number) and not variant_folder(job).exists():
             continue
-        view = views.of(run, number, store)
-        seen = store.files.together(view.paths) if view else ""
-        if view and view.is_left(store.files, seen):
+        since_ns, view = store.files.now_ns(), views.of(run, number, store)
+        if view and view.is_left(store.files):
             placed += _in_place(run, number)
             continue
         try:
@@ -83,7 +82,7 @@ def materialise(run: Run, store: Store, name: str) -> tuple[list[Placed], list[S
                 for one in _materialise_job(run, number, store, name):
                     placed.append(one)
             if view:
-                right += view.found_right(store.files, seen)
+                right += view.found_right(store.files, since_ns)
         except StoreError as error:
             refused.append(error)
     if right:

@@ -25,13 +25,15 @@ class View:
     told: str  # a digest of all that its documents are made of
     paths: tuple[str, ...]  # of the folder itself, and of every file that mobuild puts there
 
-    def is_left(self, files: StatCache, seen: str) -> bool:
-        """Whether `seen`, the token of its files, is that of an earlier run which told the same."""
-        return bool(seen) and files.known_as(self._name, seen) == self.told
+    def is_left(self, files: StatCache) -> bool:
+        """Whether its files are those of an earlier run which told the same."""
+        seen = files.together(self.paths)
+        return bool(seen) and files.noted(self._name) == (seen, self.told)
 
-    def found_right(self, files: StatCache, seen: str) -> list[tuple[str, str, str]]:
-        """What to note when all was looked into; nothing where that changed the token, which was `seen` before."""
-        return [(self._name, seen, self.told)] if seen and files.together(self.paths) == seen else []
+    def found_right(self, files: StatCache, since_ns: int) -> list[tuple[str, str, str]]:
+        """What to note when all was looked into from `since_ns` on; nothing where something was written meanwhile."""
+        seen = files.together(self.paths, since_ns)
+        return [(self._name, seen, self.told)] if seen else []
 
     @property
     def _name(self) -> str:

@@ -23,6 +23,7 @@ from mobuild.store.claims import Claims
 from mobuild.store.determinism import Rebuilds
 from mobuild.store.disk import ELSEWHERE, explained
 from mobuild.store.failures import Failures
+from mobuild.store.index import Index
 from mobuild.store.objects import Artifact, Objects
 from mobuild.store.pinned import Pins
 from mobuild.store.records import Condition, Record, Records
@@ -47,6 +48,7 @@ class Store:
     writable: bool
     objects: Objects
     records: Records
+    index: Index
     files: StatCache
     refs: Refs
     runs: Runs
@@ -70,12 +72,15 @@ class Store:
         writable = (make or (root / "format").exists()) and _lay_out(root, local)
         warnings: list[str] = []
         files = StatCache(local / "files.sqlite" if writable else None)
+        objects = Objects(root, local, files, warnings, writable)
+        records = Records(root / "records", local / "staging", warnings, writable)
         return Store(
             root,
             local,
             writable,
-            Objects(root, local, files, warnings, writable),
-            Records(root / "records", local / "staging", warnings, writable),
+            objects,
+            records,
+            Index(files, objects, records),
             files,
             Refs(local / "refs", warnings, writable),
             Runs(local / "runs", warnings),

@@ -116,6 +116,8 @@ def remove(store: Store, chosen: Sequence[Entry], left: Survey) -> None:
         store.uses.forget(entry.name)
         store.rebuilds.forget(entry.record.key)
         _remove_empty(entry.path.parent)
+    if chosen:
+        store.index.forget()
     for digest in sorted(left.strays):
         _discard(store.objects.path(digest))
     for path in left.rubbish:

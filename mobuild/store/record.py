@@ -92,6 +92,21 @@ def decode(data: bytes) -> Record:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
 
 
+def read_again(data: str) -> Record:
+    """The record in what `encode` made of one that `decode` has found right."""
+    document = json.loads(data)
+    del document["schema"], document["checksum"]
+    fields = {
+        **document,
+        "fingerprint": Fingerprint(**document["fingerprint"]),
+        "artifact": Artifact(**document["artifact"]),
+        "conditions": tuple(Condition(**row) for row in document["conditions"]),
+        "warnings": tuple(document["warnings"]),
+        "observed_by": tuple(document["observed_by"]),
+    }
+    return Record(**fields)
+
+
 def _checksum(document: Mapping[str, Any]) -> Digest:
     return digest_bytes(_SORTED.encode(document).encode())
 

@@ -65,25 +65,35 @@ class StatCache:
         if sha256:
             self._put(seen, "sha256", sha256)
 
-    def together(self, paths: Sequence[str]) -> str:
-        """One token of several files and folders; empty when one is absent, or may still change within its tick."""
-        now_ns = self._clock_ns()
+    def now_ns(self) -> int:
+        """The time as `together` wants it."""
+        return self._clock_ns()
+
+    def together(self, paths: Sequence[str], since_ns: int | None = None) -> str:
+        """One token of several files and folders; empty when one is absent. To be noted it is only what has a token
+        with `since_ns`, when the caller began to look into them: it is empty when one may have changed since then."""
         try:
             all_seen = [self._stat(path) for path in paths]
         except OSError:
             return ""
-        return "" if any(_is_racy(seen, now_ns) for seen in all_seen) else " ".join(map(token, all_seen))
+        if since_ns is not None and any(_is_racy(seen, since_ns) for seen in all_seen):
+            return ""
+        return " ".join(map(token, all_seen))
 
-    def known_as(self, name: str, seen: str) -> str | None:
-        """What was noted of files called `name` together, while their token is `seen`."""
-        row = self._run("SELECT digest FROM files WHERE place = ? AND token = ?", (name, seen))
-        return row[0] if row else None
+    def noted(self, name: str) -> tuple[str, str]:
+        """(token, meaning) of what `note_as` heard last of that name; both empty for an unknown one."""
+        token, meaning = self._run("SELECT token, digest FROM files WHERE place = ?", (name,)) or ("", "")
+        return token or "", meaning or ""
 
     def note_as(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Remember of each (name, token, meaning) what the files mean together as long as that is their token."""
         with self._at_once():
             for row in rows:
                 self._run("INSERT OR REPLACE INTO files (place, token, digest) VALUES (?, ?, ?)", row)
+
+    def forget(self, prefix: str) -> None:
+        """Drop what was noted under names with that beginning, a word."""
+        self._run("DELETE FROM files WHERE place > ? AND place < ?", (f"{prefix} ", f"{prefix}!"))
 
     def close(self) -> None:
         with self._lock:

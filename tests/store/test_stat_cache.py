@@ -217,28 +217,46 @@ def test_processes_share_one_cache(tmp_path: Path) -> None:
 
 
 def test_files_together_mean_what_was_noted_until_one_of_them_changes(tmp_path: Path) -> None:
-    files = StatCache(tmp_path / "files.sqlite", clock_ns=lambda: 1 << 62)
+    files = StatCache(tmp_path / "files.sqlite")
     paths = [str(tmp_path / name) for name in ("a", "b")]
     for path in paths:
         Path(path).write_bytes(b"one")
     files.note_as([("both", files.together(paths), "meaning")])
 
-    before = files.known_as("both", files.together(paths)), files.known_as("other", files.together(paths))
+    token, meaning = files.noted("both")
+    before = files.together(paths)
     Path(paths[1]).write_bytes(b"three")
-    after = files.known_as("both", files.together(paths))
 
-    assert before == ("meaning", None)
-    assert after is None
+    assert (token, meaning) == (before, "meaning")
+    assert files.noted("other") == ("", "")
+    assert files.together(paths) != before
 
 
-def test_files_together_have_no_token_while_one_is_absent_or_just_written(tmp_path: Path, world: World) -> None:
+@pytest.mark.parametrize("stamped_ns", [1, -1, -SECOND_NS // 20])
+def test_files_that_may_have_changed_while_they_were_looked_into_are_not_to_be_noted(
+    tmp_path: Path, world: World, stamped_ns: int
+) -> None:
     files, path = opened(tmp_path, world), tmp_path / "a"
-
-    absent = files.together([str(path)])
     path.write_bytes(b"one")
-    world.stamped_ns = world.now_ns
-    just_written = files.together([str(path)])
-    world.stamped_ns = world.now_ns - SECOND_NS
+    began_ns = world.now_ns
 
-    assert (absent, just_written) == ("", "")
-    assert files.together([str(path)])
+    world.stamped_ns = began_ns + stamped_ns
+    changed = files.together([str(path)], began_ns)
+    world.stamped_ns = began_ns - SECOND_NS
+    unchanged = files.together([str(path)], began_ns)
+
+    assert changed == ""
+    assert unchanged
+
+
+def test_an_absent_file_has_no_token(tmp_path: Path) -> None:
+    assert StatCache(None).together([str(tmp_path), str(tmp_path / "absent")]) == ""
+
+
+def test_what_is_forgotten_is_what_begins_with_the_word(tmp_path: Path) -> None:
+    files = StatCache(None)
+    files.note_as([("record 1", "t", "m"), ("recorded 1", "t", "m"), ("view 1", "t", "m")])
+
+    files.forget("record")
+
+    assert [files.noted(name) for name in ("record 1", "recorded 1", "view 1")] == [("", ""), ("t", "m"), ("t", "m")]
