@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mobuild.starting.recipe import plain
+from mobuild.starting.recipe import in_docstring
 
 _MODULE = '''\
 """Loads {repository} (BertModel) from {file}: written out here, so that transformers is not needed."""
@@ -124,8 +124,8 @@ def module(repository: str, file: str, config: Mapping[str, Any], pooled: str) -
     vocabulary, positions, width, inner, layers = (config[name] for name in _SIZES)
     answers = {"mean": f"their mean (batch, {width})", "normalised": f"an embedding (batch, {width}) of length 1"}
     return _MODULE.format(
-        repository=repository,
-        file=plain(file).replace("\\", "/").replace('"', "'"),
+        repository=in_docstring(repository),
+        file=in_docstring(file),
         vocabulary=vocabulary,
         positions=positions,
         segments=config.get("type_vocab_size", 2),

@@ -1,82 +1,29 @@
-"""The recipe that begins at a repository of Hugging Face's hub, pinned by its commit."""
+"""The recipe that begins at a repository of Hugging Face's hub, pinned by its commit, or at a folder like one."""
 
 from __future__ import annotations
 
-import json
-import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mobuild import fetch
+from mobuild.adopt.place import Place
 from mobuild.adopt.recipe import flow
 from mobuild.errors import SourceError
-from mobuild.fetch import hub_names
 from mobuild.fetch.taken import Listed
 from mobuild.starting import bert, onnx_file, recipe, transformer
 from mobuild.starting.guesses import sizes
 from mobuild.starting.recipe import Content, noted
+from mobuild.starting.repository import Repository, in_a_folder, on_the_hub
 from mobuild.starting.started import Started, free_module, of_contents
+from mobuild.starting.started import start as start_file
 from mobuild.starting.tensors import Input
-from mobuild.units import about
 
-_PAGE = re.compile(
-    r"https?://(?:huggingface\.co|hf\.co)/([^/]+/[^/?#]+)(?:/(?:tree|blob|resolve)/([^/?#]+)(?:/([^?#]*))?)?/?"
-)
 _ONNX = ("onnx/model.onnx", "model.onnx")
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _SHARDS = "model.safetensors.index.json"
 _LOADED = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".pt2", ".ts")
-_CONFIG_BYTES = 1 << 20
 _TRANSFORMERS = "transformers safetensors"
-
-
-@dataclass(frozen=True)
-class Repository:
-    """The files of a repository at a commit."""
-
-    name: str  # org/name
-    commit: str
-    files: Mapping[str, Listed]
-
-    def uri(self, file: str) -> str:
-        return f"hf:{self.name}/{file}@{self.commit}"
-
-    def document(self, file: str) -> Any:
-        """A small file of JSON; None when there is none that can be read."""
-        if file not in self.files or self.files[file].size_bytes > _CONFIG_BYTES:
-            return None
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "file"
-            fetch.take(self.uri(file), path)
-            try:
-                return json.loads(path.read_bytes())
-            except (ValueError, RecursionError):
-                return None
-
-    def size(self, file: str) -> str:
-        return about(self.files[file].size_bytes)
-
-
-def is_one(word: str) -> bool:
-    """Whether a word names something on the hub."""
-    return word.startswith("hf:") or bool(_PAGE.fullmatch(word))
-
-
-def uri_of(word: str) -> str:
-    """The address of a page of the hub as a URI; a URI as it is."""
-    found = _PAGE.fullmatch(word)
-    if not found:
-        return word
-    name, revision, file = found.groups()
-    return f"hf:{name}{f'/{file}' if file else ''}{f'@{revision}' if revision else ''}"
-
-
-def named(word: str) -> str:
-    """What the recipe is called after: the repository, without its owner."""
-    return hub_names.parse(uri_of(word)).repository.partition("/")[2]
 
 
 def start(word: str, name: str, root: Path) -> Started:
@@ -86,15 +33,28 @@ def start(word: str, name: str, root: Path) -> Started:
         ConfigError: the word names no repository.
         SourceError: it cannot be listed, or holds nothing that a recipe can begin with.
     """
-    asked = hub_names.parse(uri_of(word))
-    commit, files = fetch.listed(f"hf:{asked.prefix}{asked.repository}@{asked.revision}")
-    repository = Repository(f"{asked.prefix}{asked.repository}", commit or asked.revision, files)
-    file = asked.path or _chosen(repository)
-    if file not in files:
-        raise SourceError(f"init: {word}: there is no such file in {asked.repository}", f"Files: {_listed(files)}")
+    repository, asked = on_the_hub(word)
+    file = asked or _chosen(repository)
+    if file not in repository.files:
+        listed = _listed(repository.files)
+        raise SourceError(f"init: {word}: there is no such file in {repository.name}", f"Files: {listed}")
     if file.endswith(".onnx"):
-        return _of_onnx(repository, file, name, is_chosen=not asked.path)
+        return _of_onnx(repository, file, name, is_chosen=not asked)
     return _of_weights(repository, file, name, root)
+
+
+def start_folder(path: Path, place: Place, name: str) -> Started:
+    """What to write for such a folder.
+
+    Raises:
+        SourceError: it holds nothing that a recipe can begin with.
+    """
+    repository = in_a_folder(path, place)
+    file = _chosen(repository)
+    if file.endswith(".onnx"):
+        return start_file(path / file, place, name)
+    started = _of_weights(repository, file, name, place.root)
+    return started.finish(place.file(str(path / file))) if started.finish else replace(started, is_remote=False)
 
 
 def _chosen(repository: Repository) -> str:
@@ -106,17 +66,17 @@ def _chosen(repository: Repository) -> str:
             return file
     if _SHARDS in files:
         raise SourceError(
-            f"init: hf:{repository.name}: its weights are in several files ({_SHARDS})",
-            f"write the recipe by hand: mobuild init NAME; weights: {{uri: hf:{repository.name}/@{repository.commit}}} "
+            f"init: {repository.name}: its weights are in several files ({_SHARDS})",
+            f"write the recipe by hand: mobuild init NAME; weights: {{uri: {repository.uri('')}}} "
             "is a folder of all its files",
         )
     for file in _only(files, (".safetensors",)) or _only(files, _LOADED):
         return file
     raise SourceError(
-        f"init: hf:{repository.name}: has neither one ONNX file nor weights of PyTorch: {_listed(files)}",
+        f"init: {repository.name}: has neither one ONNX file nor weights of PyTorch: {_listed(files)}",
         "GGUF is for llama.cpp: name the repository that it was made of"
         if any(file.endswith(".gguf") for file in files)
-        else f"name one: mobuild init hf:{repository.name}/FILE",
+        else f"name one: mobuild init {repository.name}/FILE",
     )
 
 
@@ -140,8 +100,8 @@ def _of_onnx(repository: Repository, file: str, name: str, is_chosen: bool) -> S
     first = Content(name, f"Begins at {uri}: ONNX.", [line], shapes={})
     place = f"recipes/{name}.yaml"
     others = [each for each in _WEIGHTS if each in repository.files]
-    instead = f"; at its weights: mobuild init hf:{repository.name}/{others[0]}" if is_chosen and others else ""
-    notes = [f"begins at {file}, which hf:{repository.name} publishes{instead}"]
+    instead = f"; at its weights: mobuild init {repository.name}/{others[0]}" if is_chosen and others else ""
+    notes = [f"begins at {file}, which {repository.name} publishes{instead}"]
 
     def finish(path: Path) -> Started:
         content = onnx_file.content(path, name, uri)

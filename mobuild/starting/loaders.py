@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from mobuild.starting.classes import Class
 from mobuild.starting.contents import Network, Pickled, Weights
-from mobuild.starting.recipe import plain
+from mobuild.starting.recipe import in_docstring, plain
 from mobuild.starting.tensors import Tensor
 
 _SHOWN = 40  # tensors in a doc string
@@ -89,7 +89,7 @@ def is_complete(cls: Class | None) -> bool:
 
 
 def _head(name: str, file: str, imports: str = "") -> str:
-    return _HEAD.format(name=name, file=_inside(file), imports=imports)
+    return _HEAD.format(name=name, file=in_docstring(file), imports=imports)
 
 
 def _body(place: str, cls: Class | None) -> str:
@@ -111,12 +111,9 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _inside(text: str) -> str:
-    """As a part of a doc string."""
-    return plain(text).replace("\\", "\\\\").replace('"', "'")
-
-
 def _listed(tensors: Mapping[str, Tensor]) -> str:
-    shown: Sequence[str] = [f"    {_inside(name)}: {each.dtype} {list(each.shape)}" for name, each in tensors.items()]
+    shown: Sequence[str] = [
+        f"    {in_docstring(name)}: {each.dtype} {list(each.shape)}" for name, each in tensors.items()
+    ]
     more = [f"    and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
     return "\n".join([*shown[:_SHOWN], *more])

@@ -91,3 +91,8 @@ def _aligned(line: str) -> str:
 def plain(text: str) -> str:
     """`text` in one line: what a file calls itself must not become a line of a recipe, or of Python."""
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def in_docstring(text: str) -> str:
+    """`text` as a part of a doc string."""
+    return plain(text).replace("\\", "\\\\").replace('"', "'")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mobuild.starting.recipe import in_docstring
 from mobuild.starting.tensors import Input
 
 _HEADS = {  # how a class is called at its end → what its answers are called
@@ -101,7 +102,7 @@ def module(repository: str, file: str, found: Known) -> str:
     names = [each.name for each in found.inputs]
     given = [*(f"{name}={name}" for name in names), *(["use_cache=False"] if found.is_generating else [])]
     return _MODULE.format(
-        repository=repository,
+        repository=in_docstring(repository),
         cls=found.cls,
         file=file,
         arguments=", ".join(names),

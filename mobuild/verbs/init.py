@@ -14,7 +14,7 @@ from mobuild.adopt.place import Place, named_after
 from mobuild.errors import ConfigError, MobuildError, SourceError, StoreError
 from mobuild.job import Job
 from mobuild.report import checked, messages
-from mobuild.starting import example, hub
+from mobuild.starting import example, hub, repository
 from mobuild.starting.recipe import SCHEMA
 from mobuild.starting.started import Started, start
 from mobuild.verbs import build, check
@@ -68,10 +68,14 @@ def _started(name: str, model: str, root: Path, taken: Collection[str]) -> Start
     if not model:
         check_name(name, root, taken)
         return Started(name, example.files(name))
-    is_of_hub = hub.is_one(model)
-    name = name or named_after(f"{hub.named(model)}.hf" if is_of_hub else model)
+    is_of_hub = repository.is_one(model)
+    name = name or named_after(f"{repository.named(model)}.hf" if is_of_hub else model)
     check_name(name, root, taken, model)
-    return hub.start(model, name, root) if is_of_hub else start(Path(model), Place(Path.cwd(), root), name)
+    if is_of_hub:
+        return hub.start(model, name, root)
+    place = Place(Path.cwd(), root)
+    begin = hub.start_folder if repository.is_folder(place.file(model)) else start
+    return begin(Path(model), place, name)
 
 
 def _fetched(started: Started, root: Path, compose: Callable[..., Job]) -> Started:
@@ -120,7 +124,9 @@ def _taken_apart(words: Sequence[str]) -> tuple[str, str]:
 
 def _is_model(word: str) -> bool:
     """A name is one, whatever lies in the folder; a folder of that name is ./NAME."""
-    return hub.is_one(word) or (not _NAME.fullmatch(word) and ("/" in word or "." in word or Path(word).exists()))
+    return repository.is_one(word) or (
+        not _NAME.fullmatch(word) and ("/" in word or "." in word or Path(word).exists())
+    )
 
 
 def check_name(name: str, root: Path, taken: Collection[str], model: str = "") -> None:

@@ -161,6 +161,29 @@ def test_an_encoder_without_pooling_gives_its_states(project: Project, running: 
     assert recipe(project)["nodes"]["onnx"]["outputs"] == {"last_hidden_state": ["batch", "sequence", 8]}
 
 
+def test_a_folder_that_transformers_saved_is_begun_at_like_a_repository(project: Project, tmp_path: Path) -> None:
+    folder = project.root / "models/My Bert"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(BERT))
+    (folder / "model.safetensors").write_bytes(bert(tmp_path))
+
+    project.mobuild("init", "models/My Bert")
+    project.mobuild("target=onnx")
+
+    assert recipe(project, "my_bert")["nodes"]["weights"] == {"uri": "models/My Bert/model.safetensors"}
+
+
+def test_a_folder_of_an_unknown_architecture_lists_its_weights(project: Project, tmp_path: Path) -> None:
+    folder = project.root / "the 'net\""
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(safetensors(tmp_path))
+
+    project.mobuild("init", "net", str(folder))
+
+    assert "    first.weight: float32 [16, 8]\n" in (project.root / "recipes/net.py").read_text()
+
+
 KNOWN: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "BertForSequenceClassification": ({"vocab_size": 9}, ["input_ids", "attention_mask"], ["logits"]),
     "DistilBertForQuestionAnswering": (
