@@ -106,9 +106,11 @@ def _by_default(kinds: list[str]) -> Schema:
 
 
 def backend(project: Project) -> Schema:
-    """A backend by name, or its options; of several, since the name may stand elsewhere."""
+    """A backend by name, or its options; of several, since the name may stand elsewhere; or each's under its name."""
     names = conf_names(project, "backend")
+    rest: dict[str, Schema] = {"rest": {"$ref": "#/$defs/precision"}}
     options: dict[str, Schema] = {}
+    named: dict[str, Schema] = {}
     for name in names:
         cls, defaults = _class(project, "backend", name)
         own = (
@@ -116,7 +118,8 @@ def backend(project: Project) -> Schema:
         )
         for key, one in own.items():
             options[key] = one if options.get(key, one) == one else {}
-    properties = {**options, "name": {"enum": names}, "rest": {"$ref": "#/$defs/precision"}, "_target_": of_type(str)}
+        named[name] = either({"type": "object", "properties": {**own, **rest}, "additionalProperties": False})
+    properties = {**options, **named, "name": {"enum": names}, **rest, "_target_": of_type(str)}
     mapping = {"type": "object", "properties": properties, "additionalProperties": False}
     return either({"enum": names}, mapping)
 

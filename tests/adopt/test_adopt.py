@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from adopted import calibration_cache, detector
+from jsonschema import Draft202012Validator
 
 from tests.projects import Project
 
@@ -64,6 +65,15 @@ def test_the_recipe_builds(folder: Project, precision: str, words: list[str]) ->
     done = folder.mobuild("target=engine", *words)
 
     assert folder.root.joinpath(done.out.split()[-1]).is_file()
+
+
+def test_the_recipe_is_valid_for_editors(folder: Project) -> None:
+    folder.mobuild("adopt", "--", *shlex.split(LINE.replace("--iterations=100", "--builderOptimizationLevel=4")))
+
+    schema = Draft202012Validator(json.loads(folder.mobuild("schema").out))
+
+    assert recipe(folder)["backend"] == {"tensorrt": {"builder_optimization_level": 4}}
+    assert [error.message for error in schema.iter_errors(recipe(folder))] == []
 
 
 def test_a_line_in_quotes_and_from_standard_input_is_the_same(folder: Project) -> None:
