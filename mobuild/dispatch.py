@@ -22,6 +22,7 @@ from mobuild.job import Job
 from mobuild.report import messages
 
 _HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
+_LOOKING_AROUND = ("check", "list", "doctor")  # verbs that tell what of the project is not for mobuild
 
 
 def dispatch(argv: list[str]) -> int:
@@ -33,6 +34,8 @@ def dispatch(argv: list[str]) -> int:
         words = take_apart(argv)
         verb, bare = verb_of(words.bare)
         project = find_project(Path.cwd())
+        for text in project.notes if verb in _LOOKING_AROUND else ():
+            messages.note(text)
         if any(flag.split("=")[0] in _HYDRA_FLAGS for flag in words.flags):
             return _compose_and_run(Call(verb, verb), words, project)
         if verb == "init":
@@ -178,8 +181,6 @@ def _compose_and_run(call: Call, words: Words, project: Project) -> int:
 
     if "COMP_LINE" in os.environ and words.asks_for_help and _complete(os.environ["COMP_LINE"], project):
         return 0
-    for text in project.notes:
-        messages.note(text)
     return Entry(call, project).run(replace(words, overrides=words.overrides + call.overrides))
 
 

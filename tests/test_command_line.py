@@ -205,14 +205,22 @@ def test_a_recipe_that_is_no_yaml_is_named(empty: Project) -> None:
     assert "line 2" in done.err
 
 
-def test_a_foreign_hydra_conf_is_left_alone_and_named_once(empty: Project) -> None:
+def test_a_foreign_hydra_conf_is_left_alone_and_named_by_the_verbs_that_look_around(empty: Project) -> None:
     empty.write("conf/config.yaml", "defaults: [model: resnet]\nlr: 0.1\n")
     empty.write("conf/model/resnet.yaml", "depth: 50\n")
+    told = (
+        f"note: {empty.root}/conf has no folder of mobuild's groups (node, hardware, backend, precision, shapes, "
+        'toolchain, executor, project) and is left alone; to use it, write [tool.mobuild] conf = "conf" in '
+        'pyproject.toml; conf = "" ends this note\n'
+    )
 
-    done = empty.mobuild("plan", "target=onnx")
+    planned, listed = empty.mobuild("plan", "target=onnx"), empty.mobuild("list")
+    empty.write("pyproject.toml", '[tool.mobuild]\nconf = ""\n')
+    silenced = empty.mobuild("list")
 
-    assert done.err.count("is left alone") == 1
-    assert "crepe_tiny/cpu onnx" in done.out
+    assert "crepe_tiny/cpu onnx" in planned.out and "left alone" not in planned.err
+    assert told in listed.err
+    assert "left alone" not in silenced.err and silenced.out == listed.out
 
 
 def test_a_projects_own_conf_overrides_and_extends(empty: Project) -> None:

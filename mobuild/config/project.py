@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Project:
-    """One user's repository as mobuild sees it. `conf` is None when its folder is not for us."""
+    """One user's repository as mobuild sees it. `conf` is None when its folder is not for us; `notes` say why."""
 
     root: Path
     conf: Path | None
@@ -130,13 +130,13 @@ def _conf(root: Path, settings: Mapping[str, str]) -> tuple[Path | None, tuple[s
             )
         return root / named, ()
     conf = root / "conf"
-    if not conf.is_dir() or conf.samefile(shipped("conf")):
+    if named == "" or not conf.is_dir() or conf.samefile(shipped("conf")):
         return None, ()
     if any((conf / group).is_dir() for group in GROUPS):
         return conf, ()
     return None, (
         f"{conf} has no folder of mobuild's groups ({', '.join(GROUPS)}) and is left alone; "
-        'to use it, write [tool.mobuild] conf = "conf" in pyproject.toml',
+        'to use it, write [tool.mobuild] conf = "conf" in pyproject.toml; conf = "" ends this note',
     )
 
 
