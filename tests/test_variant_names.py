@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,3 +100,34 @@ def test_the_order_of_what_has_an_order_makes_another_name(built: Project, tmp_p
     )
 
     assert one.split('"node": ')[2].split()[0] != other.split('"node": ')[2].split()[0]
+
+
+CHAINS = """\
+  det:
+    text: {kind: source, uri: text.txt}
+    copy: {kind: command, cmd: "cp {in.text} {out} # ${precision} ${backend}", in: {text: text}, out: .txt}
+  cls:
+    precision: fp16
+    copy: {kind: command, cmd: "cp {in.text} {out}", in: {text: det.text}, out: .txt}
+"""
+OF_CHAINS = {
+    "nodes.det.precision=int8": "cpu+det.int8",
+    "nodes.det.precision=int8 nodes.cls.precision=int8": "cpu+cls.int8+det.int8",
+    "nodes.det.backend=onnxruntime nodes.det.precision=fp16": "cpu+det.onnxruntime+det.fp16",
+    "nodes.det.precision=fp32 nodes.det.backend=auto nodes.cls.precision=fp16": "cpu",
+    "precision=int8 nodes.det.precision=fp32": "cpu+int8+det.fp32",
+    "precision=int8 nodes.det.precision=int8": "cpu+int8",
+}
+
+
+@pytest.fixture(scope="module")
+def chains(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return recipe_project(tmp_path_factory.mktemp("chains"), CHAINS, {"text.txt": "one\n"})
+
+
+@pytest.mark.parametrize("words", OF_CHAINS)
+def test_a_chains_own_values_are_named_as_those_at_the_top(chains: Project, words: str) -> None:
+    planned = chains.mobuild("plan", "target=[det.copy,cls.copy]", "format=json", *words.split())
+
+    found = {step["node"].split()[0] for step in json.loads(planned.out)["steps"]}
+    assert f"small/{OF_CHAINS[words]}" in found, found

@@ -1,12 +1,14 @@
 """The name of a variant: `l20`, `l20+2GiB`, `cpu+3fa9c1d2`.
 
-The hardware's name, then `+value` for each of the well-known axes that differs from the recipe's default,
-then eight digits for all other differences. What counts is the difference and not the words: an override
-that equals the default, or that no node of the recipe reads, changes no name. The targets make none either.
+The hardware's name, then `+value` for each of the well-known axes that differs from the recipe's default
+(`+chain.value` for a chain's own), then eight digits for all other differences. What counts is the difference and not
+the words: an override that equals the default, or that no node of the recipe reads, changes no name. The targets make
+none either.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,6 +23,7 @@ from mobuild.fingerprint import canonical, digest_bytes
 from mobuild.node import encode
 
 _NAMED = ("precision", "backend", SHAPES_GROUP, "workspace", "toolchain")
+_OF_CHAIN = re.compile(r"nodes\.([^.]+)\.(precision|backend)")
 _PLACE = ("hardware", "recipe", "model")  # said by the folder names already
 _STEERING = (
     "target",
@@ -63,11 +66,15 @@ def variant_name(point: Point, overrides: Sequence[str], point_of: Callable[[Seq
     `point` is the job's, composed of `overrides`; `point_of` composes others.
     """
     placing = [word for word in overrides if _group(word) in _PLACE]
-    named = [word for word in overrides if _key(word) in _NAMED]
+    at_top = [word for word in overrides if _key(word) in _NAMED]
+    of_chains = [word for word in overrides if _is_of_chain(point, _key(word))]
+    named = at_top + of_chains
     others = [word for word in overrides if _group(word) not in _PLACE + _STEERING and word not in named]
     parts = [point.choices.get("hardware", "cpu").replace("/", ".")]
-    if named:
+    if at_top:
         parts += _named_values(point, point_of(placing))
+    if of_chains:
+        parts += _chain_values(sorted(set(map(_key, of_chains))), point, point_of(placing + at_top))
     if others and (digits := _other_digits(point, point_of(placing + named))):
         parts.append(digits)
     return "+".join(parts)
@@ -91,6 +98,27 @@ def _named_values(point: Point, base: Point) -> list[str]:
         elif isinstance(value, (str, int)) and value != OmegaConf.select(base.app, key):
             values.append(str(value))
     return values
+
+
+def _is_of_chain(point: Point, key: str) -> bool:
+    """Whether `key` is one of the well-known axes of a chain, and its value plain."""
+    match = _OF_CHAIN.fullmatch(key)
+    chain = OmegaConf.select(point.app, f"nodes.{match[1]}") if match else None
+    is_chain = isinstance(chain, DictConfig) and not {"kind", "_target_"} & {str(each) for each in chain}
+    return is_chain and isinstance(_chain_value(point, key), str)
+
+
+def _chain_values(keys: Sequence[str], point: Point, base: Point) -> list[str]:
+    """`det.int8` for each that differs from what the chain had without it, be that the recipe's own value."""
+    values = {key: _chain_value(point, key) for key in keys if _chain_value(point, key) != _chain_value(base, key)}
+    return [f"{key.split('.')[1]}.{value}".replace("/", ".") for key, value in values.items()]
+
+
+def _chain_value(point: Point, key: str) -> Any:
+    """What the chain says itself, or else the recipe for all."""
+    found = (OmegaConf.select(point.app, each, throw_on_resolution_failure=False) for each in (key, key.split(".")[2]))
+    value = next((each for each in found if each is not None), None)
+    return value.name if isinstance(value, DictConfig) and list(value) == ["name"] else value
 
 
 def _other_digits(point: Point, base: Point) -> str:
