@@ -52,7 +52,10 @@ def adopt(
     model = place.file(wishes.model)
     name = checked_name(name or named_after(wishes.model), place.root, taken)
     if not model.is_file():
-        raise SourceError(f"adopt: {wishes.model}: there is no such file in {place.here}", "paths start at this folder")
+        raise SourceError(
+            f"adopt: {wishes.model}: there is no such file in {place.here}",
+            place.maker(wishes.model) or "paths start at this folder",
+        )
     summary = _summary(model)
     _place_shapes(wishes, summary)
     sizes, warnings = shapes.by_axis(wishes.profiles, wishes.shapes, summary)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from mobuild.adopt.recipe import flow
 from mobuild.errors import ConfigError
 
 PYTHON_TOOLS = ("onnxsim", "polygraphy")  # called as `python -m …` as well
@@ -17,6 +18,8 @@ _KNOWN = "trtexec, polygraphy convert, polygraphy run, onnxsim, python -m onnxru
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _NEXT = ("&&", "||", ";", "&")
 _CUT = re.compile(r"\||\d*>|&>|<|2>&1")
+_WEIGHTS = re.compile(r"(?:.*=)?([^=]+\.(?:pt|pth|pth\.tar|ckpt|safetensors|bin|pkl|npz|h5))")
+_ONNX = re.compile(r"(?:.*=)?([^=]+\.onnx)")
 _PYTHON = re.compile(r"python[\d.]*")
 _SCRIPT = (
     "an export is the network's own code: mobuild init NAME writes a recipe and the function that loads the network;\n"
@@ -58,6 +61,8 @@ def read(words: Sequence[str]) -> Line:
     Raises:
         ConfigError: there is none, or no tool that mobuild knows is called, or several commands are.
     """
+    if len(words) == 1:
+        _refuse_several(words[0])
     found = _split(words[0]) if len(words) == 1 else list(words)
     if found and found[0] in ("$", "#", ">"):
         found = found[1:]  # a prompt that was copied along
@@ -74,6 +79,32 @@ def read(words: Sequence[str]) -> Line:
             tool, used = called
             return Line(tool, tuple(found[i + 1 + used :]), tuple(found[:i]), after)
     raise _unknown(found)
+
+
+def _refuse_several(text: str) -> None:
+    """Lines of a shell script are commands each; one that begins with a flag goes on with the line before."""
+    commands: list[tuple[int, str]] = []
+    held, number = "", 0
+    for i, line in enumerate(text.splitlines(), 1):
+        held, number = (f"{held} {line}", number) if held else (line, i)
+        if not held.endswith("\\") and _is_whole(held):
+            if (words := _split(held)) and not words[0].startswith("-"):
+                commands.append((number, " ".join(held.split())))
+            held = ""
+        held = held.removesuffix("\\")
+    if len(commands) > 1:
+        told = "\n".join(f"line {number}: {command}" for number, command in commands)
+        raise ConfigError(
+            f"adopt: expected one command, found {len(commands)}", f"adopt one at a time: mobuild adopt -- …\n{told}"
+        )
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:  # a quote goes on in the next line
+        return False
+    return True
 
 
 def _split(text: str) -> list[str]:
@@ -113,5 +144,28 @@ def _unknown(found: Sequence[str]) -> ConfigError:
     command = next((word for word in found if not _VARIABLE.fullmatch(word)), found[0])
     is_script = any(word.endswith(".py") for word in found) or "torch.onnx" in " ".join(found)
     if is_script or _PYTHON.fullmatch(PurePath(command).name):
-        return ConfigError(f"adopt: {shlex.join(found[:3])}: what a Python script does cannot be read off", _SCRIPT)
+        return ConfigError(
+            f"adopt: {shlex.join(found[:3])}: what a Python script does cannot be read off", _as_node(found) or _SCRIPT
+        )
     return ConfigError(f"adopt: {command!r} is no tool that is known here", f"Tools: {_KNOWN}\n{_SCRIPT}")
+
+
+def _as_node(found: Sequence[str]) -> str:
+    """A line that writes an ONNX file, as nodes of a recipe to paste; empty where it names none."""
+    outs = [match[1] for word in found if (match := _ONNX.fullmatch(word))]
+    if not outs:
+        return ""
+    weights = next((match[1] for word in found if (match := _WEIGHTS.fullmatch(word))), "")
+    command = " ".join(_placed(word, {outs[-1]: "{out}", weights: "{in.weights}"}) for word in found)
+    needs = ", needs: {weights: weights}" if weights else ""
+    nodes = [f"  weights: {{kind: source, uri: {flow(weights)}}}"] if weights else []
+    nodes.append(f"  onnx: {{kind: command, cmd: {flow(command)}{needs}, out: .onnx}}")
+    return "\n".join(["as a node of kind command, to paste into a recipe:", "nodes:", *nodes])
+
+
+def _placed(word: str, places: Mapping[str, str]) -> str:
+    """A word as a shell takes it, with the file that it names as a place of `cmd`."""
+    before, _, name = word.rpartition("=")
+    if name not in places or not name:
+        return shlex.quote(word)
+    return f"{shlex.quote(before)}={places[name]}" if before else places[name]

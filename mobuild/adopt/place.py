@@ -28,6 +28,22 @@ class Place:
             whole = whole.parent.resolve() / whole.name
         return whole.relative_to(self.root).as_posix() if whole.is_relative_to(self.root) else str(whole)
 
+    def maker(self, path: str) -> str:
+        """What makes a file that is not there, where a recipe was adopted from a line that writes it; or nothing."""
+        name = Path(path).name
+        for recipe in sorted(self.root.glob("recipes/*.yaml")):
+            text = recipe.read_text(encoding="utf-8", errors="replace")
+            lines = [line for line in text.splitlines() if line.startswith("#   ")]
+            written = {Path(word.rpartition("=")[2]).name for line in lines for word in line.split()}
+            target = re.search(r"^target: (\w+)$", text, re.MULTILINE)
+            if target and name in written and not re.search(rf"uri: \W?(\S*/)?{re.escape(name)}\W", text):
+                return (
+                    f"node {target[1]!r} of recipe {recipe.stem!r} makes it, and its engine is "
+                    f"mobuild target=engine recipe={recipe.stem};\n"
+                    f"or adopt the path that this prints: mobuild target={target[1]} recipe={recipe.stem}"
+                )
+        return ""
+
 
 def named_after(model: str) -> str:
     """A recipe's name from a file's: small letters, digits and `_`."""

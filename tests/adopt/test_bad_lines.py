@@ -120,3 +120,45 @@ def test_a_cache_of_another_tensorrt_and_another_graph_is_told(tmp_path: Path) -
         "c.cache: made by TensorRT 8.6.1, and TensorRT 10.5 takes a cache of its own version alone: the build will "
         "refuse it; calibrate anew",
     )
+
+
+def refused(folder: Path, line: str) -> tuple[str, str]:
+    with pytest.raises(MobuildError) as caught:
+        written(folder, line)
+    return caught.value.message, caught.value.hint
+
+
+def test_the_lines_of_a_script_are_named(folder: Path) -> None:
+    script = (
+        "#!/bin/sh\n\npython export.py \\\n  --out det.onnx\nonnxsim det.onnx 'a\nb.onnx'\ntrtexec\n  --onnx=det.onnx\n"
+    )
+
+    assert refused(folder, script) == (
+        "adopt: expected one command, found 3",
+        "adopt one at a time: mobuild adopt -- …\n"
+        "line 3: python export.py --out det.onnx\nline 5: onnxsim det.onnx 'a b.onnx'\nline 7: trtexec",
+    )
+
+
+def test_a_script_that_exports_becomes_a_node_to_paste(folder: Path) -> None:
+    _, hint = refused(folder, "python tools/export.py --weights w/det.pt --names 'a b' --out=det_raw.onnx")
+
+    command = "python tools/export.py --weights {in.weights} --names 'a b' --out={out}"
+    assert hint == (
+        "as a node of kind command, to paste into a recipe:\nnodes:\n"
+        "  weights: {kind: source, uri: w/det.pt}\n"
+        f'  onnx: {{kind: command, cmd: "{command}", needs: {{weights: weights}}, out: .onnx}}'
+    )
+
+
+def test_a_model_that_an_adopted_recipe_makes_is_traced_to_it(tmp_path: Path) -> None:
+    detector(tmp_path / "det.onnx")
+    written(tmp_path, "onnxsim det.onnx det_sim.onnx")
+
+    message, hint = refused(tmp_path, "trtexec --onnx=det_sim.onnx --fp16")
+
+    assert message == f"adopt: det_sim.onnx: there is no such file in {tmp_path}"
+    assert hint == (
+        "node 'sanitized' of recipe 'det' makes it, and its engine is mobuild target=engine recipe=det;\n"
+        "or adopt the path that this prints: mobuild target=sanitized recipe=det"
+    )
