@@ -38,10 +38,16 @@ class Adopted:
 
 
 def adopt(
-    words: Sequence[str], place: Place, version: str = "", name: str = "", taken: Collection[str] = ()
+    words: Sequence[str],
+    place: Place,
+    version: str = "",
+    name: str = "",
+    taken: Collection[str] = (),
+    hardware: str = "l4",
 ) -> Adopted:
     """What to write for a line; nothing is written yet. `version` is the TensorRT of the line (empty: the newest that
-    is known), `name` the recipe's (empty: the model's), `taken` are names that it must not have.
+    is known), `name` the recipe's (empty: the model's), `taken` are names that it must not have, `hardware` is what the
+    recipe's own comment builds it for.
 
     Raises:
         ConfigError: the line cannot be understood, or does not fit its model; or there is such a recipe already.
@@ -58,7 +64,7 @@ def adopt(
         )
     summary = _summary(model)
     _place_shapes(wishes, summary)
-    sizes, warnings = shapes.by_axis(wishes.profiles, wishes.shapes, summary)
+    sizes, missing = shapes.by_axis(wishes.profiles, wishes.shapes, summary)
     table = _scales(wishes, place, model)
     made = precision.decide(wishes, summary["quantize_nodes"] > 0, table)
     content = _content(line, wishes, made, place, name, bool(version))
@@ -69,7 +75,7 @@ def adopt(
     if line.tool == "trtexec":
         trtexec.say_versions(wishes)
     is_lossy = any(flag.verdict == "lost" and "R15" not in flag.note for flag in wishes.flags)
-    content = replace(content, shapes=sizes, is_lossy=is_lossy and bool(content.product))
+    content = replace(content, shapes=sizes, is_lossy=is_lossy and bool(content.product), hardware=hardware)
     files[f"recipes/{name}.yaml"] = recipe.text(content)
     return Adopted(
         name=name,
@@ -77,7 +83,7 @@ def adopt(
         version=wishes.version if content.product == "tensorrt" else "",
         target=wishes.target,
         flags=tuple(wishes.flags),
-        warnings=(*wishes.warnings, *warnings),
+        warnings=(*wishes.warnings, *_without_size(missing, content)),
         notes=(*_around(line), *wishes.notes, *_of_builder(wishes, content)),
         files=files,
     )
@@ -201,6 +207,11 @@ def _ranges(name: str, made: Precision, nodes: Mapping[str, Any]) -> dict[str, A
 def _around(line: Line) -> list[str]:
     found = [" ".join(words) for words in (line.before, line.after) if words]
     return [f"left out: {words}" for words in found]
+
+
+def _without_size(missing: Sequence[str], content: recipe.Content) -> list[str]:
+    taken = "the builder takes 1, and so does the recipe" if content.product else "an engine of the recipe takes 1"
+    return [f"no shape gives axis {', '.join(map(repr, missing))} a size: {taken}"] if missing else []
 
 
 def _of_builder(wishes: Wishes, content: recipe.Content) -> list[str]:

@@ -35,6 +35,7 @@ class Content:
     options: Mapping[str, Any] = field(default_factory=dict)
     lacks_samples: bool = False
     is_lossy: bool = False
+    hardware: str = "l4"
 
 
 def text(content: Content) -> str:
@@ -57,7 +58,7 @@ def _lines(content: Content) -> Iterator[str]:
     yield "# @package _global_"
     yield f"# Adopted from a line{f' for TensorRT {content.version}' if content.product == 'tensorrt' else ''}:"
     yield f"#   {' '.join(content.line.split())}"
-    yield f"# Build it:  mobuild {'hardware=l4 ' * bool(content.product)}recipe={content.name}"
+    yield f"# Build it:  mobuild {f'hardware={content.hardware} ' * bool(content.product)}recipe={content.name}"
     yield "defaults:"
     yield _noted("  - /recipe/standard", "weights → onnx → sanitized → quantized → engine")
     if content.precision != "fp32":

@@ -57,7 +57,7 @@ def filled(profile: Corners) -> Corners:
 def by_axis(
     profiles: Sequence[Corners], others: Mapping[str, Dims], summary: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Sizes by axis for each profile, and a warning of sizes that no one gave.
+    """Sizes by axis for each profile, and the axes whose size no one gave, which get 1.
 
     `others` are shapes of inputs that no profile names. Without a dynamic axis there are no sizes.
 
@@ -82,9 +82,7 @@ def by_axis(
                 sizes[axis] = 1
                 missing.append(axis)
         found.append(sizes)
-    names = ", ".join(map(repr, dict.fromkeys(missing)))
-    warnings = [f"no shape gives axis {names} a size: the builder takes 1, and so does the recipe"] if missing else []
-    return [sizes for sizes in found if sizes], warnings
+    return [sizes for sizes in found if sizes], list(dict.fromkeys(missing))
 
 
 def _sizes(corners: Corners, tensors: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Wishes:
         """What becomes of the flags that allowed a precision; what one of several loses is lost."""
         for i, each in enumerate(self.flags):
             if (each.flag, each.value) in self.types[type_]:
-                notes = "; ".join(filter(None, (each.note, note)))
+                notes = each.note if note in each.note else "; ".join(filter(None, (each.note, note)))
                 kept = each.verdict if each.verdict == "lost" else verdict
                 self.flags[i] = replace(each, verdict=kept, key=key or each.key, note=notes)
 

@@ -38,7 +38,8 @@ def adopt(
     Raises:
         MobuildError: the line, its files or its model cannot be understood; nothing is written then.
     """
-    made = read(line, Place(Path.cwd(), root), version, name, taken)
+    asked = [value for word in words for key, _, value in [word.partition("=")] if key == "hardware"]
+    made = read(line, Place(Path.cwd(), root), version, name, taken, *asked[-1:])
     paths = _write(made, root)
     try:
         found = check.merged([compose(made.name)])
@@ -53,7 +54,7 @@ def adopt(
     if form == "text":
         ignore_what_is_made(root / ".gitignore")
     report.write(made, [str(path) for path in paths], found, form)
-    if made.version and not any(word.startswith("hardware=") for word in words):
+    if made.version and not asked:
         messages.note(f"checked for a CPU; for a card: mobuild check recipe={made.name} hardware=l4")
     if form == "text":
         print(f"now: mobuild {shlex.join([f'target={made.target}', f'recipe={made.name}', *words])}")

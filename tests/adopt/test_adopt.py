@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from adopted import calibration_cache, detector
+from adopted import calibration_cache, detector, written
 from jsonschema import Draft202012Validator
 
 from tests.projects import Project
@@ -209,3 +209,29 @@ def test_preparing_and_quantising_by_onnxruntime(folder: Project) -> None:
     assert nodes["quantized"] == {"per_channel": True, "weights_stored": "int8", "exclude": ["a", "b"]}  # type: ignore
     assert nodes["calibration"] == {"method": "entropy"}  # type: ignore[index]
     assert folder.mobuild("plan", "recipe=det").status == 0
+
+
+def test_the_comment_in_the_recipe_builds_for_the_hardware_that_was_named(folder: Project) -> None:
+    folder.mobuild("adopt", "d89", "hardware=l20", "backend=tensorrt_rtx", "--", "trtexec", "--onnx=det.onnx")
+
+    assert "# Build it:  mobuild hardware=l20 recipe=d89" in folder.root.joinpath("recipes/d89.yaml").read_text()
+
+
+def test_a_flag_of_several_precisions_says_its_reason_once(folder: Project) -> None:
+    made = written(folder.root, "trtexec --onnx=det.onnx --best --stronglyTyped")
+
+    notes = {flag.flag: flag.note for flag in made.flags}
+    assert notes["--best"] == "does nothing beside --stronglyTyped: the graph's types are the engine's; removed in 11.0"
+
+
+@pytest.mark.parametrize(
+    ("line", "taken"),
+    [
+        ("trtexec --onnx=det.onnx", "the builder takes 1, and so does the recipe"),
+        ("onnxsim det.onnx out.onnx", "an engine of the recipe takes 1"),
+    ],
+)
+def test_a_size_that_no_one_gave_is_warned_of(folder: Project, line: str, taken: str) -> None:
+    made = written(folder.root, line)
+
+    assert list(made.warnings) == [f"no shape gives axis 'batch', 'h', 'w' a size: {taken}"]
