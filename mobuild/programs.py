@@ -27,7 +27,7 @@ _INTERPRETER = re.compile(r"python(\d+(\.\d+)?)?")
 _OF_THE_NODE = ("python", "python3")  # the words for whichever Python runs the node
 _SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin")  # where a Python has every other program of the system beside it
 _QUOTING = frozenset("'\"\\")
-_OPERATORS = ("|", ">", ">>", "<", "&", "&&", "||", ";", "2>&1")
+_OPERATOR = re.compile(r"(\d*|&)(>>?|<)(&\d|/dev/null)?|\|[|&]?|&&?|;")  # POSIX sh, 2.10 Shell Grammar, and bash's
 _SHOWN_LINES = 10
 _SHOWN_BYTES = 500  # of a line, its end
 _ASK_SECONDS = 0.1
@@ -47,11 +47,35 @@ def split(cmd: str) -> list[str]:
         raise ConfigError(f"cmd: {cmd!r} cannot be split into words: {error}") from error
 
 
+def refuse_operators(cmd: str, remedy: str = "write cmd: sh -c '…'") -> None:
+    """Refuse an operator of a shell that stands bare in `cmd`, which no shell reads; quoted, it is a word.
+
+    Raises:
+        ConfigError: names it, and what hands `cmd` to a shell (`remedy`).
+    """
+    if operator := next(filter(_OPERATOR.fullmatch, _as_written(cmd)), ""):
+        raise ConfigError(
+            f"cmd: {operator!r} would reach the program as a word, since no shell reads cmd",
+            f"{remedy};\nas a word for the program it is quoted: '{operator}'",
+        )
+
+
+def _as_written(cmd: str) -> list[str]:
+    """The words of `cmd` with their quotation marks."""
+    try:
+        return list(_split(cmd)) if _is_simple(cmd) else shlex.split(cmd, posix=False)
+    except ValueError:  # escaped quotation marks, which this way of reading does not know
+        return []
+
+
+def _is_simple(cmd: str) -> bool:
+    return cmd.isascii() and cmd.isprintable() and not _QUOTING.intersection(cmd)
+
+
 @lru_cache(maxsize=None)
 def _split(cmd: str) -> tuple[str, ...]:
     """shlex reads letter by letter, and a plan asks several times of a thousand commands."""
-    is_simple = cmd.isascii() and cmd.isprintable() and not _QUOTING.intersection(cmd)
-    return tuple(cmd.split() if is_simple else shlex.split(cmd))
+    return tuple(cmd.split() if _is_simple(cmd) else shlex.split(cmd))
 
 
 def named_files(cmd: str, project: Path, cwd: str = "", shell: bool = False) -> tuple[Path, ...]:
@@ -145,7 +169,7 @@ def run(words: list[str], cwd: Path, shell: bool = False) -> list[str]:
         tail = _stream(process)
     if process.returncode:
         message = f"{_shown_command(words, shell)!r} {_ending(process.returncode, shell)}"
-        raise NodeFailed(message, "\n".join([*_for_a_shell(words, shell), *tail]))
+        raise NodeFailed(message, "\n".join(tail))
     return tail
 
 
@@ -264,12 +288,6 @@ def _shown(line: bytes) -> str:
 
 def _shown_command(words: list[str], shell: bool) -> str:
     return words[0] if shell else shlex.join(words)
-
-
-def _for_a_shell(words: list[str], shell: bool) -> list[str]:
-    """What to say of words that only a shell understands."""
-    operators = [word for word in words if word in _OPERATORS] if not shell else []
-    return [f"{operators[0]!r} reached the program as a word: with shell: true, a shell reads cmd"] if operators else []
 
 
 def _ending(status: int, shell: bool) -> str:

@@ -49,6 +49,8 @@ class Command:
                 f"cwd: {_INSIDE} is the folder that the node makes, and out is {self.out!r}", "out: folder"
             )
         programs.split(self.cmd)
+        if not self.shell:
+            programs.refuse_operators(self.cmd, "write shell: true")
 
     @property
     def suffix(self) -> str:

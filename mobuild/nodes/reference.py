@@ -46,6 +46,7 @@ class Reference:
                 'write in the recipe validation: {data: {npz: evaluation.npz}, metric: "file.py:function"}',
             )
         programs.split(self.cmd)
+        programs.refuse_operators(self.cmd)
 
     @property
     def tools(self) -> tuple[str, ...]:

@@ -44,11 +44,29 @@ def test_shell_only_when_asked(project: Path) -> None:
     assert (project / "out put").read_text() == "2\n"
 
 
-def test_operator_of_a_shell_without_one_is_told_of(project: Path) -> None:
-    with pytest.raises(NodeFailed) as caught:
-        Command("ls nowhere > {out}").build({}, project / "out")
+@pytest.mark.parametrize(
+    ("cmd", "operator"),
+    [
+        ("ls nowhere > {out}", ">"),
+        ("python make.py {out} && echo 'hi there'", "&&"),
+        ("ls {out} 2>&1", "2>&1"),
+        ("ls | wc", "|"),
+    ],
+)
+def test_operator_of_a_shell_without_one_is_refused(cmd: str, operator: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Command(cmd)
 
-    assert caught.value.hint.startswith("'>' reached the program as a word: with shell: true, a shell reads cmd\n")
+    assert caught.value.message == f"cmd: {operator!r} would reach the program as a word, since no shell reads cmd"
+    assert caught.value.hint == f"write shell: true;\nas a word for the program it is quoted: '{operator}'"
+
+
+def test_quoted_operator_of_a_shell_is_a_word(project: Path) -> None:
+    script(project, "import sys; open(sys.argv[1], 'w').write(' '.join(sys.argv[2:]))")
+
+    Command(f"{PYTHON} tool.py {{out}} '>' \\; \"a && b\" <b>").build({}, project / "out")
+
+    assert (project / "out").read_text() == "> ; a && b <b>"
 
 
 def test_cwd_is_relative_to_the_project(project: Path) -> None:

@@ -61,6 +61,7 @@ class Validate:
     def __post_init__(self) -> None:
         check_better(self.better)
         programs.split(self.cmd)
+        programs.refuse_operators(self.cmd)
         if not (self.data.is_given or self.cmd):
             raise ConfigError(
                 "no evaluation data: expected `data` or `cmd`, found neither",
