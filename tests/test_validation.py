@@ -121,6 +121,31 @@ def test_the_script_that_the_command_names_is_part_of_the_key(built: Project, tm
     assert sorted(report(project, "cpu+int8")["metrics"]) == ["accuracy", "positive"]
 
 
+def test_the_reference_runs_the_command_where_and_with_what_the_validation_does(built: Project, tmp_path: Path) -> None:
+    project = built.copy(tmp_path)
+    python = project.root / "own" / "python"
+    project.write("own/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    project.write("labels.txt", "2")
+    project.write(
+        "eval.py",
+        "import json, os, sys\n"
+        "json.dump({'sum': int(open(sys.argv[1]).read()) + int(os.environ['GAIN'])}, open(sys.argv[3], 'w'))\n",
+    )
+    project.edit(
+        "recipes/toy.yaml",
+        "  validation: {",
+        "  labels: {kind: source, uri: labels.txt}\n"
+        "  validation: {python: own/python, env: {GAIN: '3'}, needs: {labels: labels, model: quantized},\n"
+        f"    cmd: '{python} eval.py {{in.labels}} {{in.engine}} {{out}}/m.json', ",
+    )
+
+    project.mobuild("target=validation")
+
+    found = report(project, "cpu")["metrics"]["sum"]
+    assert (found["value"], found["reference"]) == (5, 5)
+
+
 def test_the_folder_that_a_script_writes_to_is_no_input(built: Project, tmp_path: Path) -> None:
     project = built.copy(tmp_path)
     project.write("eval.py", EVAL)

@@ -1,7 +1,8 @@
 """What a recipe gives to kinds that ask for it by `given` in their YAML, beside what `needs` says.
 
 `libraries` and `plugins` are native code of the recipe or of a chain. `engines` is for kinds that open engines which
-other nodes build: how each of their needs is opened, and the graph that it was built of.
+other nodes build: how each of their needs is opened, and the graph that it was built of. `evaluation` is for kinds that
+run the `cmd` of the validation: the inputs that it names.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mobuild.graph import NodeSpec
 from mobuild.libraries import OPERATORS, PREFIXES
 
 ENGINES = "engines"
+EVALUATION = "evaluation"
 _ENGINE, _MODEL = "build_engine", "model"
 
 
@@ -41,6 +43,22 @@ def libraries(wanted: Sequence[str], scope: DictConfig) -> dict[str, str]:
             given = roles({key: named}, key, f"recipe, {key}")
             found.update({f"{PREFIXES[key]}{name}": str(need) for name, need in given.items() if need})
     return found
+
+
+def evaluation(cmd: str, scope: DictConfig, defaults: Callable[[str], Any]) -> dict[str, str]:
+    """Role → node, of what `cmd` names among the needs that the recipe itself gives to the validation.
+
+    `defaults` are those of a kind: its own roles are of the form of the model that it measures.
+    """
+    validation = OmegaConf.select(scope, "chain.validation")
+    if not isinstance(validation, DictConfig):
+        return {}
+    entries = {key: validation.get(key) for key in ("needs", "in")}
+    said = {key: OmegaConf.to_container(entry, resolve=True) for key, entry in entries.items() if entry}
+    asked = {role: need for key in said for role, need in roles(said, key, "validation").items()}
+    of_kind = defaults(str(validation.get("kind")))
+    own = (of_kind.get("needs") if of_kind else None) or {}
+    return {role: str(need) for role, need in asked.items() if need and role not in own and f"{{in.{role}}}" in cmd}
 
 
 def engines(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +235,10 @@ class RecipeNodes:
         """
         where = f"recipe {self.recipe!r}, node {name!r}"
         wanted = placing.get("given") or ()
-        roles = {**given.libraries(wanted, scope), **placing.get(given.ENGINES, {}), **_asked(placing, where)}
+        roles = {**given.libraries(wanted, scope), **placing.get(given.ENGINES, {})}
+        if given.EVALUATION in wanted:
+            roles |= given.evaluation(node.cmd, scope, partial(conf_defaults, self.project, "node"))
+        roles |= _asked(placing, where)
         for role, uri in getattr(node, "sources", {}).items():
             roles[role] = f"{name}.{role}"
             self._said_by[roles[role]] = f"{role}: of node {name!r}"
