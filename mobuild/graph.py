@@ -165,7 +165,22 @@ def _look_up(catalogue: Catalogue, spec: NodeSpec, role: str, text: str) -> Need
         if candidate in catalogue.names:
             return Need(candidate, member)
     raise GraphError(
-        f"recipe {catalogue.recipe!r}, node {spec.name!r}: needs {role!r} from {wanted!r}, which is no node."
-        f"{did_you_mean(wanted, catalogue.names)}",
-        f"Nodes: {', '.join(catalogue.names)}",
+        f"recipe {catalogue.recipe!r}, node {spec.name!r}: needs {role!r} from {wanted!r}, which is no node"
+        f"{_nearest(catalogue, chain, wanted)}",
+        f"{_remedy(spec, role, chain)}Nodes: {', '.join(catalogue.names)}",
     )
+
+
+def _nearest(catalogue: Catalogue, chain: str, wanted: str) -> str:
+    """The end of a sentence. What other chains call `wanted` is another model's, and no guess at what was meant."""
+    others = {name for name in catalogue.names if name.endswith(f".{wanted}")}
+    if others and chain:
+        return f": chain {chain!r} has none of its own."
+    return f".{did_you_mean(wanted, [name for name in catalogue.names if name not in others])}"
+
+
+def _remedy(spec: NodeSpec, role: str, chain: str) -> str:
+    """What the kind says of doing without `role`."""
+    setting = getattr(spec.node, "instead_of", {}).get(role, "")
+    place = f"nodes.{chain}." if chain else ""
+    return f"add {place or 'nodes.'}{role}, or do without: {place}{setting}\n" if setting else ""

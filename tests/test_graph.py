@@ -10,6 +10,7 @@ import pytest
 from mobuild.errors import GraphError
 from mobuild.graph import NodeSpec, build_graph, expand
 from mobuild.nodes.command import Command
+from mobuild.nodes.quantize import Quantize
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,14 @@ class Recipe:
     def spec(self, name: str) -> NodeSpec:
         assert name not in self.broken
         return NodeSpec(name, Command(cmd=f"make {name}"), self.needs[name])
+
+
+@dataclass(frozen=True)
+class Quantized(Recipe):
+    """A catalogue of quantising nodes."""
+
+    def spec(self, name: str) -> NodeSpec:
+        return NodeSpec(name, Quantize("int8"), self.needs[name])
 
 
 CHAINS = Recipe(
@@ -85,6 +94,20 @@ def test_an_unknown_need_names_the_nearest_node() -> None:
     assert str(caught.value) == (
         "recipe 'det', node 'engine': needs 'model' from 'sanitised', which is no node. Did you mean 'sanitized'?\n"
         "  Nodes: sanitized, engine"
+    )
+
+
+def test_a_chain_without_calibration_is_not_led_to_that_of_another() -> None:
+    recipe = Quantized({"sanitized": {}, "det.calibration": {}, "cls.quantized": {"calibration": "calibration/r.json"}})
+
+    with pytest.raises(GraphError) as caught:
+        build_graph(recipe, ["cls.quantized"])
+
+    assert str(caught.value) == (
+        "recipe 'det', node 'cls.quantized': needs 'calibration' from 'calibration', which is no node: "
+        "chain 'cls' has none of its own.\n"
+        "  add nodes.cls.calibration, or do without: nodes.cls.precision=fp32\n"
+        "  Nodes: sanitized, det.calibration, cls.quantized"
     )
 
 

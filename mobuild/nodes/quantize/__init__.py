@@ -46,6 +46,7 @@ class Quantize:
     kind: ClassVar[str] = "quantize"
     revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
+    instead_of: ClassVar[Mapping[str, str]] = {"calibration": "precision=fp32"}  # what needs no such input
 
     precision: str
     rest: str = "fp32"
