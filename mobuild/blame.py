@@ -44,10 +44,11 @@ EXTRAS = {  # module → the extra of mobuild that brings it
 }
 
 
-def translate(error: BaseException, node: str, tools: Sequence[str] = ()) -> MobuildError:
+def translate(error: BaseException, node: str, tools: Sequence[str] = (), kind: str = "") -> MobuildError:
     """`error` as one of mobuild's own, its message beginning with the node's name.
 
-    `tools` are the distributions that the node needs, so that all which are missing are named at once.
+    `tools` are the distributions that the node, which is of `kind`, needs, so that all which are missing are named at
+    once.
     """
     if isinstance(error, MobuildError):
         return type(error)(_named(node, error.message), _clipped(plain(error.hint)), error.log)
@@ -57,7 +58,7 @@ def translate(error: BaseException, node: str, tools: Sequence[str] = ()) -> Mob
             "a function that a node calls has to return",
         )
     if isinstance(error, ModuleNotFoundError) and error.name and _is_missing(error.name):
-        return _missing_package(error, error.name.partition(".")[0], node, tools)
+        return _missing_package(error, error.name.partition(".")[0], node, tools, kind)
     return NodeFailed(_named(node, f"{type(error).__name__}: {error}" + _frames(error)), remedy(plain(str(error))))
 
 
@@ -88,10 +89,20 @@ def _frames(error: BaseException) -> str:
     return "".join(lines)
 
 
-def _missing_package(error: BaseException, module: str, node: str, tools: Sequence[str]) -> ToolchainError:
-    return ToolchainError(
-        _named(node, f"needs the module {module!r}, which {sys.executable} does not have" + _frames(error)),
-        f"install it: {sys.executable} -m pip install {_to_install(module, tools)}",
+def _missing_package(error: BaseException, module: str, node: str, tools: Sequence[str], kind: str) -> ToolchainError:
+    hint = f"install it: {sys.executable} -m pip install {_to_install(module, tools)}"
+    if "mobuild" in installed(sys.path) and kind and PACKAGES.get(module, module) not in map(normalized, tools):
+        hint = f"{hint}\n{_elsewhere(kind)}"
+    message = f"needs the module {module!r}, which {sys.executable} does not have" + _frames(error)
+    return ToolchainError(_named(node, message), hint)
+
+
+def _elsewhere(kind: str) -> str:
+    """How a node whose code wants what mobuild's own Python lacks comes to another one."""
+    of_kind = f" (or toolchain.{kind}.python=)" if "." not in kind else ""
+    return (
+        f"or run the node where it is installed: python: ./venv/bin/python at the node{of_kind};\n"
+        "toolchain.python alone holds for exports, commands and kinds of your own"
     )
 
 

@@ -28,6 +28,7 @@ _OF_THE_NODE = ("python", "python3")  # the words for whichever Python runs the 
 _SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin")  # where a Python has every other program of the system beside it
 _QUOTING = frozenset("'\"\\")
 _OPERATOR = re.compile(r"(\d*|&)(>>?|<)(&\d|/dev/null)?|\|[|&]?|&&?|;")  # POSIX sh, 2.10 Shell Grammar, and bash's
+_NO_MODULE = re.compile(r"(?:ModuleNotFound|Import)Error: No module named '?([\w.]+)'?")
 _SHOWN_LINES = 10
 _SHOWN_BYTES = 500  # of a line, its end
 _ASK_SECONDS = 0.1
@@ -169,8 +170,20 @@ def run(words: list[str], cwd: Path, shell: bool = False) -> list[str]:
         tail = _stream(process)
     if process.returncode:
         message = f"{_shown_command(words, shell)!r} {_ending(process.returncode, shell)}"
-        raise NodeFailed(message, "\n".join(tail))
+        raise NodeFailed(message, "\n".join([*_of_python(started, shell, tail), *tail]))
     return tail
+
+
+def _of_python(words: list[str], shell: bool, tail: Iterable[str]) -> list[str]:
+    """What to say where a Python ended for a module that it does not have."""
+    found = next(filter(None, map(_NO_MODULE.match, tail)), None)
+    if not found:
+        return []
+    python = words[0] if not shell and _INTERPRETER.fullmatch(Path(words[0]).name) else "the Python that cmd starts"
+    return [
+        f"{python} has no module {found.group(1)!r}: install it there, or run the node where it is installed: "
+        "python: ./venv/bin/python at the node"
+    ]
 
 
 def _parts(cmd: str, shell: bool) -> list[str]:

@@ -76,7 +76,7 @@ def build(job: Mapping[str, Any], *, warm: bool) -> dict[str, Any]:
         raise
     except BaseException as error:  # sys.exit() in the user's code included: all is reported
         traceback.print_exc()
-        raise blame.translate(error, job["name"], getattr(node, "tools", ())) from error
+        raise blame.translate(error, job["name"], getattr(node, "tools", ()), getattr(node, "kind", "")) from error
     said = _said(built if built is not None else Built(), watch.warnings())
     return {"seconds": seconds, "peak_rss_mib": peak_rss_mib(), **said, **watch.document()}
 

@@ -61,6 +61,18 @@ def test_operator_of_a_shell_without_one_is_refused(cmd: str, operator: str) -> 
     assert caught.value.hint == f"write shell: true;\nas a word for the program it is quoted: '{operator}'"
 
 
+def test_a_module_that_is_missing_is_traced_to_the_python_that_ran(project: Path) -> None:
+    script(project, "import no_such_module")
+
+    with pytest.raises(NodeFailed) as caught:
+        Command("python tool.py {out}").build({}, project / "out")
+
+    assert caught.value.hint.startswith(
+        f"{PYTHON} has no module 'no_such_module': install it there, or run the node where it is installed: "
+        "python: ./venv/bin/python at the node\nTraceback "
+    )
+
+
 def test_quoted_operator_of_a_shell_is_a_word(project: Path) -> None:
     script(project, "import sys; open(sys.argv[1], 'w').write(' '.join(sys.argv[2:]))")
 

@@ -38,7 +38,11 @@ def test_missing_package_says_which_interpreter_and_how_to_install(call):
 
     first, *_ = caught.value.message.splitlines()
     assert first == f"node 'toy': needs the module 'cv2_is_not_here', which {sys.executable} does not have"
-    assert caught.value.hint == f"install it: {sys.executable} -m pip install cv2_is_not_here"
+    assert caught.value.hint == (
+        f"install it: {sys.executable} -m pip install cv2_is_not_here\n"
+        "or run the node where it is installed: python: ./venv/bin/python at the node (or toolchain.call.python=);\n"
+        "toolchain.python alone holds for exports, commands and kinds of your own"
+    )
 
 
 def test_unknown_attribute_suggests_the_near_one(project, call):
