@@ -91,6 +91,7 @@ def _nothing(measurements: Mapping[str, Any]) -> Iterator[Measured]:
 
 _NOT_YET = "this version of mobuild measures it nowhere"
 _VALIDATE, _ENGINE = ("validate", "validate_together"), ("build_engine",)
+_OF_OUTPUTS = ("cosine_min", "max_abs")
 _UNMEASURED = ("latency_p50_ms", "latency_p99_ms", "memory_mib", "image_mb")
 RULES: Mapping[str, Rule] = {
     **{key: Rule(_VALIDATE, _nothing) for key in _UNMEASURED},
@@ -170,9 +171,7 @@ def judge(kind: str, measurements: Mapping[str, Any], constraints: Constraints) 
         found = list(rule.numbers(measurements))
         misses += [_miss(key, one, limit) for one in found if not rule.allows(one.value, limit)]
         if not found:
-            unmeasured.append(
-                f"{key}: {_NOT_YET if key in _UNMEASURED else 'not measured'}, wanted {_side(key)} {limit}"
-            )
+            unmeasured.append(f"{key}: {_why_unmeasured(key, measurements)}, wanted {_side(key)} {limit}")
     if misses:
         return Verdict("failed", tuple(misses))
     if unmeasured:
@@ -203,6 +202,16 @@ def _judged_against(measurements: Mapping[str, Any], limit: Mapping[str, Any]) -
                     f"allowed at most {limit[key]:.9g}"
                 )
     return misses, []
+
+
+def _why_unmeasured(key: str, measurements: Mapping[str, Any]) -> str:
+    if key in _UNMEASURED:
+        return _NOT_YET
+    if key in _OF_OUTPUTS and "tensors" not in measurements:
+        return "not measured (a script of your own measures no outputs; give the validation data as well)"
+    if key in AGAINST_LIMITS and not measurements.get("metrics"):
+        return "not measured (the validation has neither metric nor cmd)"
+    return "not measured"
 
 
 def _side(key: str) -> str:

@@ -52,8 +52,19 @@ def test_what_nobody_measured_blocks_unless_allowed() -> None:
     strict = judge("validate", nothing, {"accuracy_drop": 0.1})
     allowed = judge("validate", nothing, {"accuracy_drop": 0.1, "allow_unmeasured": True})
 
-    assert strict is not None and strict.misses == ("accuracy_drop: not measured, wanted at most 0.1",)
+    assert strict is not None and strict.misses == (
+        "accuracy_drop: not measured (the validation has neither metric nor cmd), wanted at most 0.1",
+    )
     assert allowed is not None and (allowed.word, allowed.blocks) == ("not run", False)
+
+
+def test_outputs_that_a_script_does_not_measure_say_so() -> None:
+    judged = judge("validate", {"device": "real", "metrics": MEASURED["metrics"]}, {"cosine_min": 0.9})
+
+    assert judged is not None and judged.misses == (
+        "cosine_min: not measured (a script of your own measures no outputs; give the validation data as well), "
+        "wanted at least 0.9",
+    )
 
 
 def test_a_constraint_concerns_one_kind() -> None:
