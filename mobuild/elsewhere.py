@@ -1,4 +1,5 @@
-"""What this machine cannot build, and what a machine that can has: the question behind `here=true`.
+"""What this machine cannot build, and what a machine that can has: the question behind `here=true`. And which programs
+cannot be started at all, for `check`.
 
 Asked while planning, so it looks for packages, programs and cards and imports none of them.
 """
@@ -7,7 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from mobuild import programs
@@ -17,6 +21,8 @@ from mobuild.toolchain import Environment
 from mobuild.versions import version_key
 
 _NEEDED = ("torch",)  # tools without which a kind cannot run at all; of the others, some are for special cases
+
+_READERS = re.compile(r"python(\d+(\.\d+)?)?|(ba|da|z|k)?sh|perl|ruby|node")  # run the file that their first word names
 
 
 def lacking(spec: NodeSpec, environment: Environment) -> str:
@@ -59,3 +65,40 @@ def _of_program(spec: NodeSpec) -> str:
     if not program or "{" in program or "/" in program or shutil.which(program, path=path):
         return ""
     return f"there is no program {program!r} here; it is built where there is one"
+
+
+def cannot_start(spec: NodeSpec, environment: Environment) -> str:
+    """Why the program of a node that runs one cannot be started as things stand; empty when it can, as far as can be
+    told: not of a shell's line, nor of what a placeholder stands for."""
+    node: Any = spec.node
+    cmd = getattr(node, "cmd", "")
+    if not cmd or getattr(node, "shell", False):
+        return ""
+    first, *rest = programs.split(cmd)
+    cwd = getattr(node, "cwd", "")
+    if missing := _missing_program(first, spec, environment, cwd):
+        return missing
+    script = _script(first, rest)
+    if not script or cwd == "{out}" or (spec.root / cwd / script).exists():
+        return ""
+    return f"there is no file {str(Path(cwd) / script)!r} for {first} to run"
+
+
+def _missing_program(program: str, spec: NodeSpec, environment: Environment, cwd: str) -> str:
+    if "{" in program or spec.container:
+        return ""
+    if "/" in program:
+        is_there = cwd == "{out}" or (spec.root / cwd / program).exists()
+        return "" if is_there else f"there is no program {program!r}"
+    if spec.requirements or program in ("python", "python3"):  # of the node's own environment
+        return ""
+    path = os.pathsep.join([str(environment.python.parent), spec.env.get("PATH") or os.environ.get("PATH", os.defpath)])
+    return "" if shutil.which(program, path=path) else f"there is no program {program!r} on PATH"
+
+
+def _script(program: str, words: Sequence[str]) -> str:
+    """The file that an interpreter is told to run, where it is plainly said."""
+    if not words or not _READERS.fullmatch(Path(program).name):
+        return ""
+    word = next((word for word in words if word != "-u"), "-")
+    return "" if word.startswith(("-", "/")) or "{" in word else word

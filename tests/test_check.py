@@ -295,6 +295,29 @@ def test_commands_are_judged_before_they_run(tmp_path: Path) -> None:
     assert "--memPoolSize=workspace:N" in done.out
 
 
+def test_a_command_that_cannot_start_is_a_finding(tmp_path: Path) -> None:
+    project = recipe_project(
+        tmp_path,
+        "  note: {kind: command, cmd: 'python -u tools/note.py {out}', out: .txt}\n"
+        "  script: {kind: command, cmd: 'python tools/nope.py {out}', out: .txt}\n"
+        "  program: {kind: command, cmd: 'nosuchtool {out}', out: .txt}\n"
+        "  copy: {kind: command, in: {note: note}, cmd: 'cp {in.note} {out}', out: .txt}\n",
+        {"tools/note.py": ""},
+    )
+
+    done = project.mobuild("check", "target=[copy,script,program]", check=False)
+
+    hint = "             relative paths begin at the project, or at cwd; a program without a path is looked up on PATH"
+    assert done.status == 1
+    assert done.out.splitlines() == [
+        "error   N1   small/cpu script: node 'script': cmd: there is no file 'tools/nope.py' for python to run",
+        hint,
+        "error   N1   small/cpu program: node 'program': cmd: there is no program 'nosuchtool' on PATH",
+        hint,
+        "2 errors, 0 warnings, 0 notes",
+    ]
+
+
 def test_the_parser_itself_is_asked_on_request(files: Project) -> None:
     pytest.importorskip("tensorrt_rtx")
     put(files, unsupported())

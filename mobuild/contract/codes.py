@@ -58,6 +58,6 @@ SAYS = {
     "P4": "a maximum far above what 99 % of the samples need",
     "T1": "ids beyond the rows of an embedding, or below 0",
     "T2": "a tokenizer, its padding or its end token, beyond the rows of the embedding",
-    "N1": "a node that refuses its own parameters, inputs or environment",
+    "N1": "a node that refuses its own parameters, inputs or environment, or whose program cannot be started",
     "N2": "the parser of TensorRT-RTX itself, asked with check.parser=true, refuses the model",
 }

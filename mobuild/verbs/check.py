@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mobuild import judging
+from mobuild import elsewhere, judging
 from mobuild.contract.codes import OF_GRAPHS
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed
@@ -22,6 +22,7 @@ from mobuild.steps import Plan, Step
 from mobuild.verbs.parser import refusals
 from mobuild.verbs.session import Session
 
+_OF_PROGRAMS = "relative paths begin at the project, or at cwd; a program without a path is looked up on PATH"
 _READ_MODELS = ("sanitize", "calibrate", "quantize", "build_engine")
 
 
@@ -62,6 +63,14 @@ class _Job:
             if error and not any(message in error.message for message in told):
                 where = f"node {name!r}"
                 yield self._found(name, Finding("N1", "error", where, _unplaced(error, where), error.hint))
+            elif not error and (reason := self._cannot_start(name)):
+                yield self._found(name, Finding("N1", "error", f"node {name!r}", f"cmd: {reason}", _OF_PROGRAMS))
+
+    def _cannot_start(self, name: str) -> str:
+        step = self._step(name)
+        if step.state == "fresh":
+            return ""
+        return elsewhere.cannot_start(step.spec, self.session.keys.environment(step.spec))
 
     def _of_engine(self, engine: str) -> Iterator[Checked]:
         reason, reader = "", engine
