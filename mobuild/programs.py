@@ -124,16 +124,18 @@ def check_roles(cmd: str, roles: Iterable[str]) -> None:
             )
 
 
-def words(cmd: str, inputs: Mapping[str, Path], out: Path, shell: bool = False) -> list[str]:
-    """`cmd` with `{in.<role>}`, `{out}` and `{project}`, the working directory, replaced by paths: its words, or one
-    text for a shell. `{{out}}` is the text `{out}`.
+def words(
+    cmd: str, inputs: Mapping[str, Path], out: Path, shell: bool = False, project: Path | None = None
+) -> list[str]:
+    """`cmd` with `{in.<role>}`, `{out}` and `{project}` (the working directory unless it is given) replaced by paths:
+    its words, or one text for a shell. `{{out}}` is the text `{out}`.
 
     Raises:
         ConfigError: a placeholder that is no input (`check_roles`).
     """
     check_roles(cmd, inputs)
     paths = {f"in.{role}": str(path) for role, path in inputs.items()}
-    paths.update(out=str(out), project=str(Path.cwd()))
+    paths.update(out=str(out), project=str(project or Path.cwd()))
 
     def place(found: re.Match[str]) -> str:
         if found.group(1):

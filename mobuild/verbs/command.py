@@ -1,4 +1,5 @@
-"""`mobuild command TARGET`: the command line that builds the same engine without mobuild."""
+"""`mobuild command TARGET`: the command line that builds the same engine without mobuild; of a node of kind `command`,
+its own with all paths in place."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mobuild import programs
 from mobuild.errors import NodeFailed
 from mobuild.facts.releases import PRODUCTS, release
 from mobuild.graph import local_source
@@ -25,7 +27,7 @@ def command(jobs: Sequence[Job]) -> int:
     """Print shell lines for every target, each for the version that builds it here.
 
     Raises:
-        NodeFailed: the target is no engine, or the model that it is built from is not there yet.
+        NodeFailed: the target is neither an engine nor a command, or the model that it is built from is not there yet.
         MobuildError: that of a node before it, such as a source that is missing.
     """
     session = Session.open(jobs)
@@ -35,10 +37,38 @@ def command(jobs: Sequence[Job]) -> int:
         for target in job.graph.targets:
             step = planned.steps[planned.of[number][target]]
             where = f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r}"
+            if step.spec.node.kind == "command":
+                print(_own_line(session, planned, job, target, step))
+                continue
             if step.spec.node.kind != "build_engine":
-                raise NodeFailed(f"{where} is no engine: mobuild itself makes it", "mobuild command engine")
+                raise NodeFailed(
+                    f"{where} is no engine: mobuild itself makes it",
+                    f"name a target of kind build_engine or command; mobuild list recipe={job.recipe} shows the kinds",
+                )
             print(_lines(session, planned, job, target, step, where))
     return 0
+
+
+def _own_line(session: Session, planned: Plan, job: Job, target: str, step: Step) -> str:
+    """What a node of kind `command` runs, and where; its output goes to the current folder."""
+    node: Any = step.spec.node
+    inputs, out = {}, Path.cwd() / f"{target}{node.suffix}"
+    for role, need in job.graph.edges[target].items():
+        spec = planned.steps[step.needs[role].identity].spec
+        path = local_source(spec) or artifact_path(job, need.node, spec.node.suffix)
+        inputs[role] = path / need.member
+        if not path.exists():
+            messages.note(f"{need.node!r} is put there by: mobuild {_for(job, need.node)}")
+    words = programs.words(node.cmd, inputs, out, node.shell, step.spec.root)
+    if words[0] in ("python", "python3") and not step.spec.container and not step.spec.requirements:
+        words[0] = str(session.keys.environment(step.spec).python)
+    line = words[0] if node.shell else shlex.join(words)
+    variables = [f"{name}={shlex.quote(value)}" for name, value in step.spec.env.items() if value is not None]
+    if variables:
+        line = " ".join(["env", *variables, f"sh -c {shlex.quote(line)}" if node.shell else line])
+    start = out if node.cwd == "{out}" else step.spec.root / node.cwd
+    before = [f"mkdir {shlex.quote(str(out))}"] if node.out == "folder" else []
+    return " && ".join([*before, f"cd {shlex.quote(str(start))}", line])
 
 
 def _lines(session: Session, planned: Plan, job: Job, target: str, step: Step, where: str) -> str:

@@ -16,6 +16,12 @@ from mobuild.backends.tensorrt import TensorRT
 from mobuild.facts.features import flag
 from tests.projects import Project
 
+NOTE = """\
+# @package _global_
+nodes:
+  model: {kind: source, uri: det.onnx}
+  note: {kind: command, in: {model: model}, cmd: 'python note.py {in.model} {out}', out: .onnx, env: {GAIN: "2"}}
+"""
 PROFILES = ({"x": ((1, 16), (4, 16), (8, 16)), "n": ((), (), ())},)
 TWO = ({"x": ((1, 16), (1, 16), (1, 16))}, {"x": ((2, 16), (4, 16), (8, 16))})
 
@@ -51,6 +57,18 @@ def test_a_target_that_is_no_engine_has_no_command(project: Project) -> None:
 
     assert done.status == 1
     assert "'sanitized' is no engine: mobuild itself makes it" in done.errors[0]
+
+
+def test_a_command_of_the_recipe_is_told_with_its_paths_in_place(project: Project) -> None:
+    project.write("recipes/det.yaml", NOTE)
+    project.write("note.py", "import os, shutil, sys; shutil.copy(*sys.argv[1:]); print(os.environ['GAIN'])")
+
+    lines = project.mobuild("command", "note", "recipe=det").out
+    run(project, lines)
+
+    root = project.root
+    assert lines == f"cd {root} && env GAIN=2 {sys.executable} note.py {root}/det.onnx {root}/note.onnx\n"
+    assert (root / "note.onnx").read_bytes() == (root / "det.onnx").read_bytes()
 
 
 def test_a_model_that_is_not_built_yet_is_named_with_how_to_build_it(project: Project) -> None:
