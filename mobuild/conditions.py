@@ -27,6 +27,7 @@ from mobuild.store import Condition, StatCache
 from mobuild.toolchain import Environment
 
 _DECLARABLE = ("file", "folder", "presence", "link", "environment")
+_MODULES = (".py", ".pyc", ".pyo", ".so")
 _SHOWN = 6  # of the inputs that a warning names
 
 
@@ -77,7 +78,12 @@ def _imports(observed: Observed, here: Surroundings) -> Iterator[Condition]:
 
 def undeclared(found: Sequence[Condition]) -> tuple[Condition, ...]:
     """Those of the conditions that a user could declare: files, folders, variables that are no secrets."""
-    return tuple(one for one in found if one.kind in _DECLARABLE and one.value != SECRET)
+    return tuple(one for one in found if one.kind in _DECLARABLE and one.value != SECRET and not _is_probe(one))
+
+
+def _is_probe(one: Condition) -> bool:
+    """Whether it is a module that is not there. Python 2.7 tries to open each that an import may mean."""
+    return one.kind == "file" and one.value == ABSENT and one.name.endswith(_MODULES)
 
 
 def reads(found: Sequence[Condition]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from mobuild.errors import ToolchainError
 from mobuild.versions import version_key
 
-REMEDY = "toolchain.python names the interpreter of an environment, such as ./venv/bin/python"
+REMEDY = "python: of the node, or toolchain.python, names an interpreter, such as ./venv/bin/python"
 
 
 @dataclass(frozen=True)

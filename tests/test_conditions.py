@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mobuild.closure import module_digest
-from mobuild.conditions import Surroundings, broken, conditions
+from mobuild.conditions import Surroundings, broken, conditions, reads
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import sha256_file
 from mobuild.store import Condition, StatCache
@@ -31,6 +31,16 @@ def test_module_for_a_newer_python_counts_by_its_bytes(tmp_path: Path) -> None:
     found = conditions(Observed(modules={"late": str(tmp_path / "late.py")}), here(tmp_path), {})
 
     assert [(one.kind, one.name) for one in found] == [("import", "late"), ("module", "late.py")]
+
+
+def test_module_that_an_import_did_not_find_counts_and_is_not_told_of(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    probed = {str(tools / name): "-" for name in ("_json.so", "_json.py", "_json.pyc", "words.txt")}
+
+    found = conditions(Observed(files=probed), here(tmp_path), {})
+
+    assert len(found) == 4
+    assert reads(found) == "the code read file tools/words.txt, which is declared nowhere"
 
 
 def module_digest_of(text: str, folder: Path) -> str:

@@ -144,7 +144,7 @@ def test_missing_interpreter_names_the_path(tmp_path):
 
     assert str(caught.value) == (
         f"python '{tmp_path}/venv/bin/python': there is no such file\n"
-        "  toolchain.python names the interpreter of an environment, such as ./venv/bin/python"
+        "  python: of the node, or toolchain.python, names an interpreter, such as ./venv/bin/python"
     )
 
 

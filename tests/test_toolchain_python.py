@@ -187,7 +187,7 @@ def test_an_interpreter_that_is_not_there_is_named(project: Project) -> None:
     assert done.status == 1
     assert (
         f"error: recipe 'net', node 'onnx': python '{project.root}/venv/bin/python': there is no such file\n"
-        "  toolchain.python names the interpreter of an environment, such as ./venv/bin/python\n"
+        "  python: of the node, or toolchain.python, names an interpreter, such as ./venv/bin/python\n"
     ) in done.err
 
 

@@ -27,6 +27,7 @@ from mobuild.executors.job import Job
 from mobuild.executors.memory import memory
 from mobuild.executors.preload import Preload
 from mobuild.firstparty import PACKAGE
+from mobuild.interpreters import REMEDY
 
 # The package is loaded from its folder alone: with the folder above it on the path, mobuild's own
 # site-packages would leak into the other interpreter. Entries that mean the working directory go, since
@@ -202,5 +203,5 @@ def _started(command: list[str], log: Any, variables: Mapping[str, str]) -> subp
     except OSError as error:
         raise ToolchainError(
             f"python {command[0]!r} cannot be started: {error.strerror}",
-            "toolchain.python names the interpreter of an environment, such as ./venv/bin/python",
+            REMEDY,
         ) from error
