@@ -63,6 +63,10 @@ class NodeFailed(MobuildError):
     """A node's build failed: the message names the node and the cause."""
 
 
+class NothingMade(NodeFailed):
+    """A node ended well and left no artifact."""
+
+
 class GateFailed(MobuildError):
     """A measurement misses its constraint: measured, allowed, and what that blocks."""
 

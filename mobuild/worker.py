@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from mobuild import blame, scratch, usercode
-from mobuild.errors import MobuildError, NodeFailed
+from mobuild.errors import MobuildError, NothingMade
 from mobuild.firstparty import PACKAGE
 from mobuild.node import Built, decode
 from mobuild.observers import modules, native
@@ -76,7 +76,10 @@ def build(job: Mapping[str, Any], *, warm: bool) -> dict[str, Any]:
         raise
     except BaseException as error:  # sys.exit() in the user's code included: all is reported
         traceback.print_exc()
-        raise blame.translate(error, job["name"], getattr(node, "tools", ()), getattr(node, "kind", "")) from error
+        found = blame.translate(error, job["name"], getattr(node, "tools", ()), getattr(node, "kind", ""))
+        if isinstance(error, NothingMade) and watch.strays():
+            found.hint = f"it wrote {watch.strays()} into the project: {found.hint}"
+        raise found from error
     said = _said(built if built is not None else Built(), watch.warnings())
     return {"seconds": seconds, "peak_rss_mib": peak_rss_mib(), **said, **watch.document()}
 
@@ -176,7 +179,7 @@ def _check(out: Path) -> None:
     if out.is_file() or (out.is_dir() and any(out.iterdir())):
         return
     found = "an empty folder" if out.is_dir() else "nothing"
-    raise NodeFailed(
+    raise NothingMade(
         f"did not write its artifact: expected a file or a folder at {str(out)!r}, found {found}",
         "build(inputs, out) has to write to `out`",
     )

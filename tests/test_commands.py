@@ -115,6 +115,22 @@ def test_file_that_a_command_leaves_in_the_project_is_a_warning(tmp_path: Path) 
     ) in done.err
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_file_that_was_left_in_place_of_the_artifact_is_named(tmp_path: Path) -> None:
+    project = recipe_project(
+        tmp_path,
+        "  report: {kind: command, cmd: 'sh tool.sh {out}', out: .json}\n",
+        {"tool.sh": "echo a > report.json\n"},
+    )
+
+    done = project.mobuild("target=report", check=False)
+
+    assert (
+        "but left nothing where its output {out} should be\n"
+        "  it wrote 'report.json' into the project: write the artifact to the path that {out} stands for\n"
+    ) in done.err
+
+
 def test_command_that_writes_a_file_which_it_names_is_told_so(tmp_path: Path) -> None:
     project = recipe_project(
         tmp_path, "  note: {kind: command, cmd: 'echo a > {out}; date > left.txt', shell: true}\n", {"left.txt": ""}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from mobuild import programs
-from mobuild.errors import ConfigError, NodeFailed
+from mobuild.errors import ConfigError, NothingMade
 from mobuild.node import Built
 
 _INSIDE = "{out}"
@@ -103,7 +103,7 @@ class Command:
 def _assert_promised(out: Path, kind: str, cmd: str, tail: list[str]) -> None:
     problem = _broken_promise(out, kind)
     if problem:
-        raise NodeFailed(
+        raise NothingMade(
             f"command {cmd!r} ended with status 0, but left {problem} where its output {{out}} should be",
             "\n".join(["write the artifact to the path that {out} stands for", *tail]),
         )

@@ -78,9 +78,14 @@ class Watch:
             for name, why in self._failures().items()
             if why
         ]
+        strays = self.strays()
+        more = "the cache keeps the artifact alone, and a run that takes it from there writes nothing else"
+        return failed + ([f"it also wrote {strays} into the project: {more}"] if strays else [])
+
+    def strays(self) -> str:
+        """The first few files that the node left in the project, for a message; empty when there are none."""
         left = sorted(self._reads.written | self._files.written)
-        strays = [os.path.relpath(path) for path in left if self._is_stray(path)]
-        return failed + ([_strays(strays)] if strays else [])
+        return _first([os.path.relpath(path) for path in left if self._is_stray(path)])
 
     def _is_stray(self, path: str) -> bool:
         return self._files.is_in_project(path) and self._files.is_undeclared(path)
@@ -99,9 +104,6 @@ class Watch:
         }
 
 
-def _strays(paths: Sequence[str]) -> str:
+def _first(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return (
-        f"it also wrote {', '.join(map(repr, paths[:_SHOWN]))}{more} into the project: the cache keeps the artifact "
-        "alone, and a run that takes it from there writes nothing else"
-    )
+    return f"{', '.join(map(repr, paths[:_SHOWN]))}{more}"
