@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mobuild.config.overrides import complete, take_apart
+from mobuild.config.project import find_project
 from tests.projects import Project, recipe_project
 
 NODES = """\
@@ -64,6 +66,33 @@ def test_keys_code_and_content_are_named_with_their_files(project: Project) -> N
 
 def test_nothing_differs_from_the_revision_that_lies_here(project: Project) -> None:
     assert project.mobuild(*WORDS, "against=HEAD").out == "nothing differs from HEAD\n"
+
+
+@pytest.mark.parametrize("revision", ["HEAD~1", "HEAD^", "@{0}~1", "HEAD^{/first}"])
+def test_a_revision_is_written_as_git_writes_it(project: Project, revision: str) -> None:
+    git(project, "commit", "-q", "--allow-empty", "-m", "second")
+
+    assert project.mobuild(*WORDS, f"against={revision}").out == f"nothing differs from {revision}\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "seen"),
+    [
+        ("constraints.against.ref=HEAD~1", "++constraints.against.ref='HEAD~1'"),
+        (
+            "++constraints.against={ref:v1@{1},accuracy_drop:0.5}",
+            "++constraints.against={ref:'v1@{1}',accuracy_drop:0.5}",
+        ),
+        ("constraints={against:{ref: HEAD~1, latency: 1}}", "++constraints={against:{ref: 'HEAD~1', latency: 1}}"),
+        ("against='HEAD~1'", "against='HEAD~1'"),
+        ("against=null", "against=null"),
+        ("against=v1,HEAD~1", "against=v1,HEAD~1"),
+    ],
+)
+def test_hydra_sees_a_revision_in_quotes(project: Project, word: str, seen: str) -> None:
+    completed = complete(take_apart(["-m", word]), find_project(project.root))
+
+    assert completed[0] == seen
 
 
 def test_a_comment_is_no_difference(project: Project) -> None:

@@ -20,6 +20,10 @@ _OPEN = re.compile(
     r"^(nodes|backend|shapes|constraints|toolchain|executor|libraries|plugins)\.|^(nodes|shapes|constraints)=\{"
 )
 _VERSION = re.compile(r"(\+*(?:backend\.version|check\.(?:cuda|driver|python|runtime)))=([\d.]+(?:,[\d.]+)*)")
+_REVISION = re.compile(r"(\+*(?:constraints\.)?against(?:\.ref)?=)(?!null$)([^'\"$\[{,][^'\",]*)")
+_REVISION_WITHIN = re.compile(
+    r"(\+*constraints(?:\.against)?=\{.*?\bref:\s*)(?!null\b)([^'\"$\s,}](?:@\{[^}]*\}|[^'\",}])*)(.*)"
+)
 _HELP = ("--help", "-h", "--hydra-help", "--shell-completion", "-sc")
 _VALUED = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c")
 _SHOWN = ("--help", "--version", "--multirun", "-m", "--cfg", "--info", "--shell-completion")
@@ -88,7 +92,7 @@ def complete(words: Words, project: Project, needs_recipe: bool = True) -> list[
     Raises:
         ConfigError: a list without brackets and without `-m`, a model beside a recipe, or no recipe can be chosen.
     """
-    overrides = [_opened(_shapes_choice(_version_quoted(word))) for word in words.overrides]
+    overrides = [_opened(_shapes_choice(_revision_quoted(_version_quoted(word)))) for word in words.overrides]
     if not words.multirun:
         for word in overrides:
             _refuse_open_list(word)
@@ -136,6 +140,14 @@ def _version_quoted(word: str) -> str:
     """A version as the text that it is: on the command line, unlike in YAML, 10.10 has not lost its zero."""
     found = _VERSION.fullmatch(word)
     return f"{found[1]}={','.join(repr(each) for each in found[2].split(','))}" if found else word
+
+
+def _revision_quoted(word: str) -> str:
+    """A revision as git writes it (`HEAD~1`, `main^`, `v1@{1}`): to Hydra those are marks of its grammar."""
+    if found := _REVISION.fullmatch(word):
+        return f"{found[1]}{_quoted(found[2])}"
+    found = _REVISION_WITHIN.fullmatch(word)
+    return f"{found[1]}{_quoted(found[2])}{found[3]}" if found else word
 
 
 def _shapes_choice(word: str) -> str:
