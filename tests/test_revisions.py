@@ -43,6 +43,11 @@ vendor: generic
 memory_gib: 8
 backends: [onnxruntime]
 """
+URI = "https://models.example.com/w.pt"
+REMOTE = f"""\
+  net: {{kind: source, package: net==1.0, member: a.pt}}
+  folder: {{kind: command, cmd: 'touch {{out}}', out: .txt, needs: {{net: net}}, data: {URI}.data}}
+  copy:"""
 WORDS = ("why", "target=copy", "hardware=mine")
 
 
@@ -109,6 +114,26 @@ def test_the_answer_as_data(project: Project) -> None:
 
     assert answer["changes"] == [
         {"place": "recipes/small.yaml", "subject": "nodes.copy.out", "old": ".txt", "new": ".md"}
+    ]
+
+
+def test_a_source_that_was_pinned_anew_is_named_with_its_lock_file(project: Project) -> None:
+    pins = {name: {"sha256": "0" * 64, "size_bytes": 7} for name in (URI, f"{URI}.data", "net==1.0/a.pt")}
+    project.write("recipes/small.lock", json.dumps({"schema": 1, "sources": pins}))
+    project.edit("recipes/small.yaml", "uri: text.txt", f"uri: {URI}")
+    project.edit("recipes/small.yaml", "  copy:", REMOTE)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "pinned")
+    project.edit("recipes/small.lock", "0" * 64, "1" * 64)
+
+    why = project.mobuild(*WORDS, "against=HEAD").out.splitlines()
+    compared = project.mobuild("compare", "HEAD", ".", *WORDS[1:], "format=json").out
+
+    change = f"{'0' * 64} → {'1' * 64}"
+    keys = ["nodes.folder.data.sha256", "nodes.net.sha256", "nodes.text.sha256"]
+    assert why == [f"recipes/small.lock: {key}: {change}" for key in keys]
+    assert json.loads(compared)["comparisons"][0]["configuration"] == [
+        {"place": "recipes/small.lock", "key": key, "a": "0" * 64, "b": "1" * 64} for key in keys
     ]
 
 

@@ -1,7 +1,7 @@
 """`python -m mobuild.config.origins OVERRIDE…`: the resolved configuration here, key by key, as JSON.
 
-Each key comes with the file that set it. A program of its own, because `why against=` also runs it in another
-revision's files.
+Each key comes with the file that set it; the digests of pinned sources are keys, too. A program of its own, because
+`why against=` also runs it in another revision's files.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from mobuild import pins
 from mobuild.config.compose import PRIMARY, compose_again, hydra_for
 from mobuild.config.overrides import complete, take_apart
 from mobuild.config.project import Project, find_project
+from mobuild.config.recipes import recipe_file
 from mobuild.config.refusals import explained
 from mobuild.errors import MobuildError
 
@@ -37,7 +39,9 @@ def origins(overrides: Sequence[str], project: Project) -> dict[str, tuple[Any, 
             config = compose_again(words)
             app = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
             files = dict(_files(words, project))
-            return {key: (value, files.get(key, COMMAND_LINE)) for key, value in _flat("", _resolved(app))}
+            values = dict(_flat("", _resolved(app)))
+            found = {key: (value, files.get(key, COMMAND_LINE)) for key, value in values.items()}
+            return {**dict(_pins(values, config.hydra.runtime.choices.recipe, project)), **found}
         except Exception as error:
             raise explained(error, project) from error
 
@@ -48,6 +52,19 @@ def _resolved(config: DictConfig) -> Any:
         return OmegaConf.to_container(config, resolve=True)
     except Exception:  # noqa: BLE001 - resolvers raise what they like, and every key but theirs can be compared
         return OmegaConf.to_container(config, resolve=False)
+
+
+def _pins(values: Mapping[str, Any], recipe: str, project: Project) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The SHA-256 of every remote source that no recipe but its lock file tells, as a key beside the source's own."""
+    file = recipe_file(project, recipe)
+    known = pins.read(file.with_suffix(".lock")) if file else {}
+    for key, value in values.items():
+        parent, _, last = key.rpartition(".")
+        member = values.get(f"{parent}.member")
+        named = f"{value}/{member}" if last == "package" and member else value
+        if key.startswith("nodes.") and isinstance(named, str) and (found := known.get(pins.name_of(named))):
+            of = parent if last in ("uri", "package") else key
+            yield f"{of}.sha256", (found.sha256, f"recipes/{recipe}.lock")
 
 
 def _files(words: Sequence[str], project: Project) -> Iterator[tuple[str, str]]:
