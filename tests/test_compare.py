@@ -131,6 +131,19 @@ def test_compare_build_makes_what_is_missing(built: Project, tmp_path: Path) -> 
     assert found["notes"] == [] and found["accuracy"][0]["a"] is not None
 
 
+def test_a_build_that_fails_on_a_side_is_status_1(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, "  c: {kind: command, cmd: 'false {out}', out: .txt}\n")
+    git(project, "init", "-q")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "first")
+
+    done = project.mobuild("compare", "HEAD", ".", "target=c", "compare.build=true", check=False)
+
+    assert done.status == 1
+    told = [line.partition(" (")[0] for line in done.out.splitlines() if line.startswith("note: ")]
+    assert told == ["note: not run at HEAD: c", "note: not run at .: c"]
+
+
 def refused(done: Finished, status: int, message: str) -> None:
     assert done.status == status and message in done.err, done.err
     assert done.out == ""

@@ -42,6 +42,11 @@ class Side:
     keys: Mapping[str, tuple[Any, str]] | None = None
     words: str = ""  # what builds what is missing there
 
+    @property
+    def missing(self) -> list[str]:
+        """The nodes that are not in the cache."""
+        return [name for name, node in self.nodes.items() if node.record is None and node.state != "fresh"]
+
 
 def pairs(a: Side, b: Side) -> dict[str, str]:
     """Node of `a` → the same of `b`: by name, and where just one of a kind is left on each side, by kind."""
@@ -197,9 +202,9 @@ def _notes(a: Side, b: Side, matched: Mapping[str, str]) -> Iterator[str]:
         alone = [name for name, node in side.nodes.items() if name not in known]
         if alone := [name for name in alone if has_sources or side.nodes[name].kind != "source"]:
             yield f"only in {side.name}: {', '.join(alone)}"
-        if missing := [name for name, node in side.nodes.items() if node.record is None and node.state != "fresh"]:
-            yield f"not run at {side.name}: {', '.join(_missing(name, side.nodes[name]) for name in missing)}"
-            yield side.words
+        if side.missing:
+            yield f"not run at {side.name}: {', '.join(_missing(name, side.nodes[name]) for name in side.missing)}"
+            yield from [side.words] * bool(side.words)
 
 
 def _missing(name: str, node: Node) -> str:

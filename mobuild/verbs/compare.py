@@ -26,7 +26,7 @@ _FORMS = {"text": compared.lines, "markdown": compared.markdown}
 
 
 def compare(jobs: Sequence[Job], a: str, b: str) -> int:
-    """Print what differs between `a` and `b`, for each job.
+    """Print what differs between `a` and `b`, for each job; 1 when `compare.build=true` left something unbuilt.
 
     Raises:
         ConfigError: no such revision, or the job means nothing there.
@@ -35,20 +35,23 @@ def compare(jobs: Sequence[Job], a: str, b: str) -> int:
     settings = jobs[0].settings
     chosen = settings.format
     store = Store.open(settings.cache)
-    found = [_of_job(job, a, b, store) for job in jobs]
+    both = [_of_job(job, a, b, store) for job in jobs]
+    found, status = [told for told, _ in both], int(any(lacks for _, lacks in both))
     if chosen == "json":
         print(json.dumps({"schema": SCHEMA, "comparisons": found}, indent=2, ensure_ascii=False, default=str))
-        return 0
+        return status
     for number, told in enumerate(found):
         print("\n" * (number > 0) + "\n".join(_FORMS[chosen](told)))
-    return 0
+    return status
 
 
-def _of_job(job: Job, a: str, b: str, store: Store) -> dict[str, Any]:
+def _of_job(job: Job, a: str, b: str, store: Store) -> tuple[dict[str, Any], bool]:
+    """What is to be told, and whether something is missing although it was to be built."""
     build = job.settings.compare_build
     with side(a, job, store, build) as old, side(b, job, store, build) as new:
         latency = dict(_latencies(store, old, new))
-        return {"variant": f"{job.recipe}/{job.variant}", **comparison(old, new, latency)}
+        told = {"variant": f"{job.recipe}/{job.variant}", **comparison(old, new, latency)}
+        return told, build and bool(old.missing or new.missing)
 
 
 def _latencies(store: Store, a: Side, b: Side) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -94,7 +94,7 @@ def _planned(asked: str, told: str, folder: Path, job: Job, store: Store, build:
         sys.stderr.write(done.stderr)
         words, plan = _plan(folder, job, place)
     keys = answer(folder, job, place, "mobuild.config.origins", words_of(job))
-    builds = f"compare.build=true builds it, as mobuild {shlex.join(words)} does there"
+    builds = "" if build else f"compare.build=true builds it, as mobuild {shlex.join(words)} does there"
     return Side(asked, told, _nodes(plan, store), keys, builds)
 
 
