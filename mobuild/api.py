@@ -22,7 +22,7 @@ from mobuild.verbs.build import run
 
 @dataclass(frozen=True)
 class Built:
-    """What `build` made. `path` is the artifact of the only target; `paths` has all by name."""
+    """What `build` made. `path` is the artifact of the only target, for which this can stand; `paths` has all."""
 
     paths: dict[str, Path]
     run: Run
@@ -32,6 +32,12 @@ class Built:
         if len(self.paths) != 1:
             raise ValueError(f"{len(self.paths)} targets were built ({', '.join(self.paths)}): use .paths[name]")
         return next(iter(self.paths.values()))
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"Built({', '.join(f'{name}: {path}' for name, path in self.paths.items())})"
 
 
 def build(target: str | Sequence[str] = "engine", *, project: Path | str | None = None, **overrides: Any) -> Built:

@@ -48,6 +48,19 @@ def test_several_targets_are_paths_by_name(toy: Project) -> None:
     assert error == "2 targets were built (onnx, sanitized): use .paths[name]"
 
 
+def test_what_was_built_shows_its_paths_and_can_be_loaded(toy: Project) -> None:
+    done = toy.python(
+        "import mobuild\n"
+        'built = mobuild.build("onnx")\n'
+        "print(built)\n"
+        "print(mobuild.load(built).path)\n"
+        'print(mobuild.build(["onnx", "weights"]))\n'
+    )
+
+    onnx, weights = toy.root / "build/toy/cpu/onnx.onnx", toy.root / "models/toy.pt"
+    assert done.out.splitlines() == [f"Built(onnx: {onnx})", str(onnx), f"Built(onnx: {onnx}, weights: {weights})"]
+
+
 def test_importing_mobuild_imports_nothing_else(toy: Project) -> None:
     done = toy.python(
         "import sys\n"
