@@ -7,6 +7,9 @@ sizes; without one, the file itself does as far as it can.
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping as MappingType
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Mapping, Sequence, Tuple
 
@@ -41,10 +44,19 @@ class Runner:
         Raises:
             EngineError: an input is missing, unknown, no array, or of another type or shape than it takes.
         """
+        if not isinstance(feeds, MappingType):
+            raise EngineError(f"expected arrays by name, found {type(feeds).__name__}", f"by name: {self._call()}")
         given = {**feeds, **named}
         check_feeds(given, self.inputs)
         check_axes(given, self.inputs)
         return self._engine.run(given)
+
+    def _call(self) -> str:
+        """How this is called, in Python."""
+        names = [one.name for one in self.inputs]
+        if all(name.isidentifier() and not iskeyword(name) and name not in ("self", "feeds") for name in names):
+            return f"runner({', '.join(f'{name}=array' for name in names)})"
+        return f"runner({{{', '.join(f'{name!r}: array' for name in names)}}})"
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{one.name}: {one.dtype} {shape_text(one.shape)}" for one in self.inputs)
@@ -54,12 +66,17 @@ class Runner:
 def load(path: Any, runtime: str = "", **options: Any) -> Runner:
     """Open the artifact at `path`: an ONNX file or the folder around one, an engine, a plan, a network of torch.
 
-    `runtime` and `options` (those of its `open_engine`: `provider`, `threads`, …) go before what the sidecar says.
+    What `mobuild.build` gave for one target is a path, too. `runtime` and `options` (those of its `open_engine`:
+    `provider`, `threads`, …) go before what the sidecar says.
 
     Raises:
         RuntimeMissing: the library, driver or card that it needs is not here; names it.
         EngineError: there is no such artifact, or it is none that can be run.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise EngineError(
+            f"expected the path of an artifact, found {type(path).__name__}", "mobuild.load(mobuild.build('engine'))"
+        )
     place = Path(path)
     if not place.exists():
         raise EngineError(f"there is nothing at '{place}'", "mobuild path TARGET tells where an artifact lies")

@@ -112,6 +112,26 @@ def test_feeds_that_do_not_fit_are_refused(tmp_path: Path, feeds: dict[str, Any]
     assert caught.value.message == message
 
 
+@pytest.mark.parametrize(
+    ("names", "call"),
+    [(["images"], "runner(images=array)"), (["a", "b.1"], "runner({'a': array, 'b.1': array})")],
+)
+def test_an_array_without_its_name_is_told_how_to_call(tmp_path: Path, names: list[str], call: str) -> None:
+    runner = mobuild.load(onnx_file(tmp_path / "sum.onnx", {name: ["n", 8] for name in names}))
+
+    with pytest.raises(EngineError) as caught:
+        runner(X)
+
+    assert str(caught.value) == f"expected arrays by name, found ndarray\n  by name: {call}"
+
+
+def test_what_is_no_path_is_refused() -> None:
+    with pytest.raises(EngineError) as caught:
+        mobuild.load({"engine": "e.onnx"})
+
+    assert str(caught.value).startswith("expected the path of an artifact, found dict\n")
+
+
 @pytest.mark.skipif(not cuda.probe()[1], reason="a GPU is here")
 def test_a_plan_without_its_card_says_which_is_missing(toy: Project) -> None:
     with pytest.raises(RuntimeMissing) as caught:
