@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from typing import IO, Any, Iterator
@@ -17,6 +18,14 @@ _CREDENTIALS = {
     "for a public bucket FSSPEC_GS_TOKEN=anon",
     "az": "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
 }
+_VARIABLES = {
+    "s3": ("AWS_PROFILE", "AWS_ACCESS_KEY_ID"),
+    "gs": ("GOOGLE_APPLICATION_CREDENTIALS",),
+    "az": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING"),
+}
+_ENDPOINTS = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), "gs": ("STORAGE_EMULATOR_HOST",)}
+# Of the standard library, botocore, aiohttp and azure, by name: none of them is imported to fail.
+_SILENT = {"ConnectionError", "HTTPClientError", "ClientConnectionError", "ServiceRequestError"}
 
 
 @contextmanager
@@ -80,15 +89,49 @@ def _explained(uri: str) -> Iterator[None]:
             f"source {shown!r}: {sys.executable} lacks a library for it: {scrubbed(str(error))}", what
         ) from error
     except FileNotFoundError as error:
+        if "bucket does not exist" in str(error):
+            bucket = uri.partition("://")[2].partition("/")[0]
+            raise SourceError(
+                f"source {shown!r}: there is no bucket {bucket!r}", f"check its name{_endpoint(extra)}"
+            ) from error
         raise SourceError(f"source {shown!r}: there is no such file", "check its name and version") from error
     except PermissionError as error:
         reason = scrubbed(str(error))
-        raise SourceError(f"source {shown!r}: is not given to you: {reason}", _CREDENTIALS.get(extra, "")) from error
+        raise SourceError(f"source {shown!r}: is not given to you: {reason}", _rights(extra)) from error
     except Exception as error:
         reason = scrubbed(str(error).replace(uri, shown))
+        if _is_silent(error):
+            raise SourceError(
+                f"source {shown!r}: its server does not answer: {reason}",
+                f"check the network and that it runs{_endpoint(extra)}\n"
+                "offline=true asks no server and takes what the cache has",
+            ) from error
         raise SourceError(
             f"source {shown!r}: cannot be read: {type(error).__name__}: {reason}", _CREDENTIALS.get(extra, "")
         ) from error
+
+
+def _is_silent(error: BaseException | None) -> bool:
+    """Whether a connection failed, rather than what was asked over it."""
+    while error is not None:
+        if any(each.__name__ in _SILENT for each in type(error).__mro__):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _rights(extra: str) -> str:
+    """What to do when a store refuses; credentials that are there need not be asked for."""
+    found = [name for name in _VARIABLES.get(extra, ()) if os.environ.get(name)]
+    if not found:
+        return _CREDENTIALS.get(extra, "")
+    return f"check the credentials that {' and '.join(found)} give{'s' * (len(found) == 1)}, and their right to read it"
+
+
+def _endpoint(extra: str) -> str:
+    """Where a variable leads, if one does."""
+    found = [name for name in _ENDPOINTS.get(extra, ()) if os.environ.get(name)]
+    return f"; {found[0]} is {scrubbed(os.environ[found[0]])}" if found else ""
 
 
 def _version(facts: dict[str, Any]) -> str:

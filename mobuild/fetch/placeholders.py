@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mobuild.errors import SourceError
+from mobuild.fetch.uris import scheme_of
 
 START_BYTES = 256  # of a file, enough to tell
 LFS = b"version https://git-lfs.github.com/spec/v1"
@@ -41,11 +42,17 @@ def check_pointer(shown: str, start: bytes, is_remote: bool) -> None:
     if start.startswith(LFS):
         raise SourceError(
             f"source {shown!r}: is a Git LFS pointer, not the file itself",
+            _pointer_hint(shown) if is_remote else "git lfs pull",
+        )
+
+
+def _pointer_hint(shown: str) -> str:
+    if scheme_of(shown) in ("http", "https", "hf"):
+        return (
             "name the address of the content: '/resolve/' in place of '/raw/' on Hugging Face, "
             "media.githubusercontent.com/media/… in place of raw.githubusercontent.com/… on GitHub"
-            if is_remote
-            else "git lfs pull",
         )
+    return "it was copied there from a clone without its content: git lfs pull there, and copy it again"
 
 
 def empty(shown: str, is_remote: bool) -> SourceError:

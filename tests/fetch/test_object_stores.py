@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from moto.server import ThreadedMotoServer
 
 from mobuild import fetch
 from mobuild.errors import ConfigError, SourceError, ToolchainError
+from tests.fetch.servers import status, web
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +93,10 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(bucket: Any, tmp_path: P
     ("uri", "says"),
     [
         ("s3://models/nosuch.pt", "there is no such file\n  check its name and version"),
-        ("s3://nosuch/w.pt", "there is no such file\n  check its name and version"),
+        ("s3://nosuch/w.pt", "there is no bucket 'nosuch'\n  check its name; AWS_ENDPOINT_URL is http://127.0.0.1:"),
         ("s3://models/images", "is a folder\n  end it with '/' to name all that is in it"),
         ("s3://models/empty.pt", "is empty\n  look at what lies there"),
+        ("s3://nosuch/all/", "there is no bucket 'nosuch'\n  check its name; AWS_ENDPOINT_URL is http://127.0.0.1:"),
         ("s3://models/nosuch/", "there are no files below it\n  check its name"),
     ],
 )
@@ -120,6 +123,49 @@ def test_without_credentials_the_ways_to_give_them_are_named(
 
     assert "redentials" in caught.value.message
     assert caught.value.hint.startswith("set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; ")
+
+
+def test_a_server_that_does_not_answer_is_named(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+
+    with pytest.raises(SourceError) as caught:
+        fetch.take("s3://models/w.pt", None)
+
+    assert str(caught.value) == (
+        "source 's3://models/w.pt': its server does not answer: "
+        f'Could not connect to the endpoint URL: "{endpoint}/models/w.pt"\n'
+        f"  check the network and that it runs; AWS_ENDPOINT_URL is {endpoint}\n"
+        "  offline=true asks no server and takes what the cache has"
+    )
+
+
+def test_refused_credentials_are_not_asked_for_again(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with web() as server:
+        server.otherwise = status(403)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
+
+        with pytest.raises(SourceError) as caught:
+            fetch.take("s3://models/w.pt", None)
+
+    assert caught.value.message == "source 's3://models/w.pt': is not given to you: Forbidden"
+    assert caught.value.hint == "check the credentials that AWS_ACCESS_KEY_ID gives, and their right to read it"
+
+
+def test_a_pointer_in_a_store_is_no_matter_of_addresses() -> None:
+    fsspec.filesystem("memory").pipe("/pointer.pt", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+
+    with pytest.raises(SourceError) as caught:
+        fetch.take("memory://pointer.pt", None)
+
+    assert str(caught.value) == (
+        "source 'memory://pointer.pt': is a Git LFS pointer, not the file itself\n"
+        "  it was copied there from a clone without its content: git lfs pull there, and copy it again"
+    )
 
 
 @pytest.mark.parametrize(
