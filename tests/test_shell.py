@@ -93,13 +93,14 @@ def test_the_folder_can_be_taken_elsewhere(failed: Project, tmp_path: Path) -> N
 def test_values_of_secrets_are_not_written(tmp_path: Path) -> None:
     project = recipe_project(tmp_path, NODES)
     secrets = {"API_TOKEN": "s3cr3tvalue", "INDEX": "https://me:s3cr3tvalue@example.org", "AT": "ftp://me:other@host/"}
+    secrets |= {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "STORE_CONNECTION_STRING": "AccountKey=abcdef"}
 
     project.mobuild("target=copy", check=False, env=secrets)
 
     text = "".join(path.read_text() for path in kept(project)[0].rglob("*") if path.is_file())
     assert "s3cr3tvalue" not in text
     assert "me:other" not in text
-    assert "# Left to the caller, since they may hold secrets: API_TOKEN AT INDEX" in text
+    assert "# Left to the caller, since they may hold secrets: API_TOKEN AT AWS_ACCESS_KEY_ID INDEX STORE_" in text
     assert shell(project, "echo $API_TOKEN", env=secrets).out == "s3cr3tvalue\n"
 
 

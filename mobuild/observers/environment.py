@@ -28,7 +28,7 @@ _SET = frozenset(("ORT_DISABLE_TELEMETRY", "PYTHONHASHSEED", "PYTHONUTF8", "PYTH
 _FLEETING = _OURS | _SET | frozenset(("_", "OLDPWD", "SHLVL", "LINES", "COLUMNS"))
 _PLACES = _OURS | _SET | frozenset(("PATH", "TMPDIR", "TEMP", "TMP"))
 _SHORTEST_SECRET = 6  # shorter ones (`1`, `none`) would blank out ordinary text
-_SECRETS = ("*_TOKEN", "*_SECRET", "*PASSWORD*", "*_KEY")
+_SECRETS = ("*_TOKEN", "*_SECRET", "*PASSWORD*", "*_KEY", "*ACCESS_KEY_ID", "*CONNECTION_STRING")
 
 _active: Variables | None = None
 
