@@ -51,6 +51,10 @@ class SourceError(MobuildError):
     """A file from outside is missing, unpinned, or not the one that was pinned."""
 
 
+class Unreachable(SourceError):
+    """The server of a source does not answer, so it need not be asked for another one."""
+
+
 class Refused(MobuildError):
     """A contract rule says that this cannot work; the message holds its code and the numbers."""
 
@@ -83,6 +87,7 @@ _BY_NAME = {
         GraphError,
         ToolchainError,
         SourceError,
+        Unreachable,
         Refused,
         Frozen,
         NodeFailed,

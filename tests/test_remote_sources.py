@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,6 +120,27 @@ def test_lock_pins_what_can_be_read_and_names_what_cannot(tmp_path: Path, server
         f"source '{server.url}/nosuch.bin': is not there: 404 Not Found\n  check its name and version",
     )
     assert f"{server.url}/w.bin" in (project.root / "recipes/small.lock").read_text()
+
+
+def test_lock_waits_once_for_a_server_that_does_not_answer(tmp_path: Path, server: Web) -> None:
+    project = project_of(tmp_path, "s3://models/a.pt", "s3://others/b.pt", f"{server.url}/w.bin")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "hunter2", "AWS_DEFAULT_REGION": "us-east-1"}
+
+    done = project.mobuild(
+        "lock",
+        "target=[data,data1,data2]",
+        check=False,
+        env={**keys, "AWS_ENDPOINT_URL": endpoint, "AWS_MAX_ATTEMPTS": "1"},
+    )
+
+    first, second = done.errors
+    assert first.startswith("source 's3://models/a.pt': its server does not answer: ")
+    assert second == (
+        "source 's3://others/b.pt': was not asked for, since its server has not answered for 's3://models/a.pt'"
+    )
+    assert done.status == 1 and f"pinned {server.url}/w.bin" in done.out
 
 
 def test_lock_pins_the_sources_of_every_job_of_a_sweep(tmp_path: Path, server: Web) -> None:

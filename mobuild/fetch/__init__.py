@@ -22,6 +22,7 @@ from mobuild.fetch.uris import (
     is_remote,
     scheme_of,
     scrubbed,
+    server_of,
     suffix_of,
     without_credentials,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "kept",
     "listed",
     "scrubbed",
+    "server_of",
     "suffix_of",
     "take",
     "take_member",

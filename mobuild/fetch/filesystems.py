@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import IO, Any, Iterator
 
-from mobuild.errors import MobuildError, SourceError, ToolchainError
+from mobuild.errors import MobuildError, SourceError, ToolchainError, Unreachable
 from mobuild.fetch.taken import Listed
 from mobuild.fetch.uris import scheme_of, scrubbed, without_credentials
 
@@ -34,7 +34,7 @@ def opened(uri: str) -> Iterator[tuple[IO[bytes], str, int]]:
 
     Raises:
         ToolchainError: the library for the URI's scheme is not installed.
-        SourceError: the file is not there, or the transfer failed.
+        SourceError: the file is not there, or the transfer failed; Unreachable where no server answers.
     """
     with _explained(uri):
         file_system, path = _resolved(uri)
@@ -101,7 +101,7 @@ def _explained(uri: str) -> Iterator[None]:
     except Exception as error:
         reason = scrubbed(str(error).replace(uri, shown))
         if _is_silent(error):
-            raise SourceError(
+            raise Unreachable(
                 f"source {shown!r}: its server does not answer: {reason}",
                 f"check the network and that it runs{_endpoint(extra)}\n"
                 "offline=true asks no server and takes what the cache has",

@@ -73,6 +73,14 @@ def without_credentials(uri: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, query, parts.fragment))
 
 
+def server_of(uri: str) -> str:
+    """Which server answers for `uri`: one for all buckets of a store, else its host."""
+    scheme = scheme_of(uri)
+    if scheme in ("s3", "s3a", "gs", "gcs", "hf"):
+        return scheme
+    return f"{scheme}://{uri.partition('://')[2].partition('/')[0].rpartition('@')[2]}"
+
+
 def scrubbed(text: str) -> str:
     """`text` with every URL in it as it may be shown."""
     return _URL.sub(lambda found: without_credentials(found.group()), text)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mobuild import pins
-from mobuild.errors import MobuildError, SourceError
+from mobuild import fetch, pins
+from mobuild.errors import MobuildError, SourceError, Unreachable
 from mobuild.job import Job
 from mobuild.report import messages
 from mobuild.units import about
@@ -15,12 +15,14 @@ from mobuild.units import about
 def lock(jobs: Sequence[Job]) -> int:
     """Read every remote source that the targets need and write `<recipe>.lock` beside the recipe.
 
-    A source that cannot be read keeps its pin and leaves the others alone; the status is then that of its error.
+    A source that cannot be read keeps its pin and leaves the others alone, save those of a server that does not answer;
+    the status is then that of its error.
 
     Raises:
         SourceError: a lock file cannot be read, or no network may be asked.
     """
     status = 0
+    silent: dict[str, str] = {}  # server → what it did not answer for: each further question would wait as long
     for path, (recipe, uris) in to_pin(jobs).items():
         if not uris:
             print(f"recipe {recipe!r}: no remote source to pin")
@@ -29,6 +31,7 @@ def lock(jobs: Sequence[Job]) -> int:
         known = pins.read(path)
         for uri in uris:
             try:
+                _check_answers(uri, silent)
                 messages.note(f"reads {pins.name_of(uri)}")
                 found = pins.pin(uri)
                 said = _said(uri, known.get(pins.name_of(uri)), found)
@@ -36,6 +39,8 @@ def lock(jobs: Sequence[Job]) -> int:
                 pins.write(path, known)  # one by one: the next may take hours, and be interrupted
                 print(f"{path}: {said}")
             except MobuildError as error:
+                if isinstance(error, Unreachable):
+                    silent.setdefault(fetch.server_of(uri), pins.name_of(uri))
                 messages.error(error)
                 status = 1 if status == 1 else max(status, error.status)
     return status
@@ -60,6 +65,13 @@ def _check_online(job: Job, uris: Sequence[str]) -> None:
     if job.settings.offline:
         names = "\n  ".join(map(pins.name_of, uris))
         raise SourceError(f"lock: offline=true, and to pin is to read:\n  {names}", "leave offline=true away")
+
+
+def _check_answers(uri: str, silent: Mapping[str, str]) -> None:
+    if before := silent.get(fetch.server_of(uri)):
+        raise SourceError(
+            f"source {pins.name_of(uri)!r}: was not asked for, since its server has not answered for {before!r}"
+        )
 
 
 def _said(uri: str, before: pins.Pin | None, now: pins.Pin) -> str:
