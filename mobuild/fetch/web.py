@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from urllib.error import HTTPError, URLError
 from urllib.request import Request
 
-from mobuild.errors import SourceError
+from mobuild.errors import SourceError, Unreachable
 from mobuild.fetch.connections import clean, credentials, opener
 from mobuild.fetch.refusals import PASSING, reason, refused, retry_after
 from mobuild.fetch.uris import scrubbed
@@ -136,22 +136,23 @@ class Body:
             error.close()
             if error.code not in PASSING:
                 raise refused(error, self._shown) from error
-            why, wait = f"the server answers {error.code} {error.reason}", retry_after(error)
+            kind, why, wait = SourceError, f"the server answers {error.code} {error.reason}", retry_after(error)
         except (URLError, OSError, http.client.HTTPException) as error:
+            kind = SourceError if self._response or self._read else Unreachable
             why, wait = reason(error, self._shown, self._patience.timeout_seconds), 0.0
         self.close()
         self._response = None
-        self._wait(why, wait)
+        self._wait(kind, why, wait)
         return None
 
-    def _wait(self, why: str, asked_seconds: float) -> None:
+    def _wait(self, kind: type[SourceError], why: str, asked_seconds: float) -> None:
         if self._read - self._failed_at >= _BLOCK_BYTES:
             self._failures = 0
         self._failed_at = self._read
         self._failures += 1
         if self._failures >= self._patience.attempts:
             place = f" after {self._read} of {self.size_bytes} bytes" if self._read and self.size_bytes else ""
-            raise SourceError(
+            raise kind(
                 f"source {self._shown!r}: cannot be read{place}: {scrubbed(why)} ({self._failures} attempts)",
                 "check the network and proxies (HTTPS_PROXY, NO_PROXY), and run mobuild again",
             )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mobuild import fetch
-from mobuild.errors import ConfigError, SourceError, StoreError
+from mobuild.errors import ConfigError, SourceError, StoreError, Unreachable
 from mobuild.fetch import web as client
 from tests.fetch.servers import Answer, Handler, Web, certified, cut_off, first, moved, status, web, whole
 
@@ -136,6 +137,20 @@ def test_what_does_not_pass_is_told(server: Web, tmp_path: Path, answer: Answer,
     server.answers["/w.pt"] = answer
 
     assert refusal(server, tmp_path).startswith(says)
+
+
+def test_a_server_that_does_not_answer_is_told_from_one_that_breaks_off(server: Web) -> None:
+    server.answers["/w.pt"] = silent
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/w.pt"
+
+    raised = []
+    for url in (nobody, f"{server.url}/w.pt"):
+        with pytest.raises(SourceError) as caught:
+            fetch.take(url, None)
+        raised.append(type(caught.value))
+
+    assert raised == [Unreachable, SourceError]
 
 
 def test_credentials_of_the_url_are_sent_and_never_shown(server: Web, tmp_path: Path) -> None:
