@@ -107,9 +107,9 @@ def main(jobs: int) -> None:
 
         python(FILL, *words)
         hydras, ours = json.loads(python(COMPOSE))
-        python(PHASES, str(folder / "phases"), *words)  # now its artifacts lie below build/
-        shutil.rmtree(folder / "build" / ".answers", ignore_errors=True)
-        python(PHASES, str(folder / "phases"), *words)
+        for _ in range(3):  # the first run places the artifacts, the second notes that all is right, the third counts
+            shutil.rmtree(folder / "build" / ".answers", ignore_errors=True)
+            python(PHASES, str(folder / "phases"), *words)
         took: dict[str, Any] = json.loads((folder / "phases").read_text())
         mobuild = [str(Path(sys.executable).with_name("mobuild")), *words]
         cpu_seconds(mobuild, folder, environment)
@@ -124,7 +124,7 @@ def main(jobs: int) -> None:
             Row(f"note the {nodes} records as used", took["_remember"], "CPU s"),
             Row(f"look after {jobs} artifacts, sidecars, run.json", took["materialise"], "CPU s"),
             Row("all beyond composing", took["build"], "CPU s", None, "0.15 CPU s"),
-            Row("the whole first sweep in which nothing is stale", took["total"], "CPU s", None, "5 s for 1000"),
+            Row("the whole sweep in which nothing is stale, planned", took["total"], "CPU s", None, "5 s for 1000"),
             Row("its memory", took["mib"], "MiB", None, "200 MiB"),
             Row("the same words again, beside python -c pass", repeated, "CPU s", bare, "0.06 CPU s for 1000"),
         ]
