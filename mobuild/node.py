@@ -77,6 +77,30 @@ class Alternatives(Protocol):
         """Of one alternative: roles that must be done before it but cannot change what it makes."""
 
 
+@dataclass(frozen=True)
+class Fact:
+    """What a plan knows of a node that is done: the key of its work, the SHA-256 of its artifact where the store has
+    one, the versions that made it, the word of its verdict."""
+
+    key: str = ""
+    sha256: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    verdict: str = ""
+
+
+def word_of(facts: Mapping[str, Fact]) -> str:
+    """One word for all that was judged: passed, proxy, or not run."""
+    words = {fact.verdict for fact in facts.values()}
+    return next((word for word in ("proxy", "not run", "passed") if word in words), "not run")
+
+
+class Told(Protocol):
+    """A node of which some parameters are known only when the nodes that it needs are done."""
+
+    def told(self, facts: Mapping[str, Fact]) -> Node:
+        """The node with these; `facts` are by role, without sources."""
+
+
 class Checks(Protocol):
     """A node that can judge its inputs before it runs, by their ONNX summaries."""
 

@@ -30,6 +30,7 @@ class Pin:
     sha256: str
     size_bytes: int
     version: str = ""  # commit, version id, ETag or time, where the server tells one
+    place: str = ""  # of a package of an image: its file, and where that lies on a mirror
 
 
 def name_of(uri: str) -> str:
@@ -70,7 +71,7 @@ def read(path: Path) -> dict[str, Pin]:
 
 def write(path: Path, pins: Mapping[str, Pin]) -> None:
     """Write a lock file; equal pins give equal bytes."""
-    sources = {fetch.without_credentials(name): asdict(found) for name, found in pins.items()}
+    sources = {fetch.without_credentials(name): _told(found) for name, found in pins.items()}
     text = json.dumps({"schema": _SCHEMA, "sources": sources}, indent=2, sort_keys=True, ensure_ascii=False)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -81,6 +82,10 @@ def write(path: Path, pins: Mapping[str, Pin]) -> None:
         raise SourceError(f"lock file '{path}': cannot be written: {error.strerror}") from error
 
 
+def _told(pin: Pin) -> dict[str, Any]:
+    return {name: value for name, value in asdict(pin).items() if value or name != "place"}
+
+
 def _pin(name: str, found: Mapping[str, Any]) -> Pin:
     known = [each.name for each in fields(Pin)]
     if not set(found) <= set(known):
@@ -88,6 +93,11 @@ def _pin(name: str, found: Mapping[str, Any]) -> Pin:
     pin = Pin(**found)
     if not isinstance(pin.sha256, str) or not _SHA256.fullmatch(pin.sha256.lower()):
         raise ValueError(f"{name!r}: sha256: expected 64 hexadecimal digits, found {pin.sha256!r}")
-    if type(pin.size_bytes) is not int or pin.size_bytes < 0 or not isinstance(pin.version, str):
+    if (
+        type(pin.size_bytes) is not int
+        or pin.size_bytes < 0
+        or not isinstance(pin.version, str)
+        or not isinstance(pin.place, str)
+    ):
         raise ValueError(f"{name!r}: expected a number as size_bytes and a text as version, found {found}")
     return replace(pin, sha256=pin.sha256.lower())

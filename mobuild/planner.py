@@ -20,7 +20,7 @@ from mobuild.graph import NodeSpec
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
 from mobuild.keys import Keys, Traits, runs_program
-from mobuild.steps import Edge, Plan, Step, Way, verdict
+from mobuild.steps import Edge, Plan, Step, Way, fact, verdict
 from mobuild.store import Record, Ref, Store
 
 
@@ -67,7 +67,7 @@ class Planner:
         try:
             inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
             _check(step, above)
-            found = self._with_hit(step, inputs)
+            found = self._with_hit(self._told(step, above, job), inputs)
             if found.state != "stale":
                 return found
             if job.settings.here and (reason := self._lacking(found.spec)):
@@ -76,6 +76,15 @@ class Planner:
         except MobuildError as error:
             error.message = placed(error.message, job, step.spec)
             return dataclasses.replace(_blocked(step, error.message), error=error)
+
+    def _told(self, step: Step, above: Mapping[str, Step], job: Job) -> Step:
+        """`step`, with what its node wants to know of the nodes that it needs."""
+        if not hasattr(step.spec.node, "told"):
+            return step
+        done = {role: above[edge.identity] for role, edge in step.needs.items()}
+        facts = {role: fact(one, job) for role, one in done.items() if one.record and one.fingerprint}
+        specs = [dataclasses.replace(way.spec, node=way.spec.node.told(facts)) for way in step.ways]  # type: ignore[attr-defined]
+        return dataclasses.replace(step, ways=tuple(Way(one, self.keys.traits(one)) for one in specs))
 
     def _judged(self, step: Step, above: Mapping[str, Step]) -> Step:
         """A stale step, with what the rules find in the model that it reads.

@@ -14,6 +14,7 @@ from mobuild.gates import Verdict, judge
 from mobuild.graph import NodeSpec
 from mobuild.job import Job
 from mobuild.keys import Traits
+from mobuild.node import Fact
 from mobuild.sources import SourceContent
 from mobuild.store import Record
 
@@ -116,3 +117,15 @@ def verdict(step: Step, job: Job) -> Verdict | None:
     if step.state != "fresh" or step.record is None:
         return None
     return judge(step.spec.node.kind, step.record.measurements, job.constraints)
+
+
+def fact(step: Step, job: Job) -> Fact:
+    """What a node after a done step may be told of it; without a constraint that is about it, nothing was judged."""
+    assert step.record and step.fingerprint
+    judged = verdict(step, job)
+    return Fact(
+        key=step.fingerprint.key,
+        sha256=step.record.artifact.sha256 or "",
+        tools=step.fingerprint.toolchain,
+        verdict=judged.word if judged else "",
+    )

@@ -120,7 +120,7 @@ def test_jobs_of_one_sweep_are_judged_by_their_own_constraints(built: Project, t
     assert done.out.count("after") == 1
 
 
-@pytest.mark.parametrize("key", ["latency_p50_ms", "latency_p99_ms", "memory_mib", "image_mb"])
+@pytest.mark.parametrize("key", ["latency_p50_ms", "latency_p99_ms", "memory_mib"])
 def test_what_no_kind_can_measure_yet_blocks_a_validation(key: str) -> None:
     judged = judge("validate", MEASURED, {key: 1})
 

@@ -196,6 +196,8 @@ class RecipeNodes:
         node = construct(fields, where)
         if pinned := getattr(node, "pinned", None):
             node = pinned(self._pins)
+        if named := getattr(node, "named", None):
+            node = named(self.recipe)
         place = chosen(scope.toolchain, placing.get("python"), node, self.project.root, where)
         return NodeSpec(
             name=name,

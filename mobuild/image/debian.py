@@ -42,7 +42,10 @@ _PYTHON_DROPPED = (
     *(f"{_STDLIB}{name}/*" for name in ("dbm", "wsgiref", "xmlrpc")),
     *(f"{_STDLIB}lib-dynload/{name}.*" for name in ("_sqlite3", "_curses*", "_dbm", "nis", "readline", "_uuid")),
     *(f"{_STDLIB}lib-dynload/{name}.*" for name in ("_crypt", "_test*", "_ctypes_test", "_xxtestfuzz", "xx*")),
-    *(f"{_STDLIB}{name}" for name in ("sitecustomize.py", "turtle.py", "LICENSE.txt", "EXTERNALLY-MANAGED")),
+    *(
+        f"{_STDLIB}{name}"
+        for name in ("sitecustomize.py", "turtle.py", "_pydecimal.py", "pydoc.py", "EXTERNALLY-MANAGED")
+    ),
 )
 _SSL_MODULES = (f"{_STDLIB}lib-dynload/_ssl.*", f"{_STDLIB}lib-dynload/_hashlib.*")
 _MOVED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, Sequence
@@ -31,6 +32,16 @@ class Package:
 def packages(lines: Sequence[str]) -> list[Package]:
     """The packages that lines of `str(package)` tell."""
     return [Package(*line.split(" ")[:4]) for line in lines]  # type: ignore[arg-type]
+
+
+def name_of(requirement: str) -> str:
+    """The distribution that a requirement names: `Pillow` of `Pillow[x]>=10`."""
+    return re.split(r"[^A-Za-z0-9._-]", requirement.strip())[0]
+
+
+def normalized(name: str) -> str:
+    """A distribution's name as lock files have it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def component(package: Package, kind: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from mobuild.errors import ConfigError
 
 _NUMPY_DROPPED = (
     *("numpy/f2py/*", "numpy/distutils/*", "numpy/_pyinstaller/*", "numpy/doc/*", "numpy/_core/lib/*"),
-    *("numpy/_core/_simd*", "numpy/_core/*_tests*", "numpy/conftest.py"),
+    *("numpy/_core/_simd*.so", "numpy/_core/*_tests*", "numpy/conftest.py", "numpy/random/lib/*"),
 )
 # The container toolkit of NVIDIA puts the driver in; it never goes into an image.
 _NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
@@ -27,6 +27,11 @@ class Runtime:
     dropped: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     is_exact: bool = False
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Patterns of paths in its wheels."""
+        return (*self.dropped, *_NUMPY_DROPPED)
 
     @property
     def packages(self) -> tuple[str, ...]:

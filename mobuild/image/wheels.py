@@ -12,7 +12,7 @@ from typing import Iterable, Iterator, Sequence
 
 from mobuild.errors import SourceError, ToolchainError
 from mobuild.image.debian import PYTHON
-from mobuild.image.locked import Package
+from mobuild.image.locked import Package, normalized
 from mobuild.image.tree import Tree
 
 SITE = "usr/lib/python3/dist-packages"  # where Debian's Python looks, beside its own library
@@ -50,7 +50,7 @@ def resolve(requirements: Sequence[str], architecture: str) -> list[Package]:
         digest = told.get("archive_info", {}).get("hashes", {}).get("sha256", "")
         if not digest or not file.endswith(".whl"):
             raise SourceError(f"wheels: the index tells no SHA-256 of {file!r}", "use an index that does")
-        found.append(Package(each["metadata"]["name"], each["metadata"]["version"], digest, file))
+        found.append(Package(normalized(each["metadata"]["name"]), each["metadata"]["version"], digest, file))
     return sorted(found, key=lambda package: package.name)
 
 

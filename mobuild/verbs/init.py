@@ -102,7 +102,7 @@ def _fetched(started: Started, root: Path, compose: Callable[..., Job]) -> Start
 
 def _pin(job: Job) -> None:
     """Write the lock file of a new recipe."""
-    for path, (_, uris) in to_pin([job]).items():
+    for path, (_, uris, _) in to_pin([job]).items():
         found: dict[str, pins.Pin] = {}
         for uri in uris:
             messages.note(f"reads {pins.name_of(uri)}")

@@ -1,9 +1,10 @@
-"""`mobuild lock`: pin the remote sources of a recipe by version, size and SHA-256."""
+"""`mobuild lock`: pin the remote sources of a recipe, and the packages of its images, by version, size and SHA-256."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mobuild import fetch, pins
 from mobuild.errors import MobuildError, SourceError, Unreachable
@@ -13,7 +14,8 @@ from mobuild.units import about
 
 
 def lock(jobs: Sequence[Job]) -> int:
-    """Read every remote source that the targets need and write `<recipe>.lock` beside the recipe.
+    """Read every remote source that the targets need and write `<recipe>.lock` beside the recipe; packages are
+    resolved, not fetched.
 
     A source that cannot be read keeps its pin and leaves the others alone, save those of a server that does not answer;
     the status is then that of its error.
@@ -23,11 +25,11 @@ def lock(jobs: Sequence[Job]) -> int:
     """
     status = 0
     silent: dict[str, str] = {}  # server → what it did not answer for: each further question would wait as long
-    for path, (recipe, uris) in to_pin(jobs).items():
-        if not uris:
+    for path, (recipe, uris, sets) in to_pin(jobs).items():
+        if not uris and not sets:
             print(f"recipe {recipe!r}: no remote source to pin")
             continue
-        _check_online(jobs[0], uris)
+        _check_online(jobs[0], [*uris, *sets])
         known = pins.read(path)
         for uri in uris:
             try:
@@ -43,15 +45,29 @@ def lock(jobs: Sequence[Job]) -> int:
                     silent.setdefault(fetch.server_of(uri), pins.name_of(uri))
                 messages.error(error)
                 status = 1 if status == 1 else max(status, error.status)
+        for prefix, node in sets.items():
+            try:
+                messages.note(f"resolves {node.said}")
+                found_set = {prefix + name: pins.Pin(**told) for name, told in node.resolve().items()}
+                for name in sorted(found_set):
+                    print(f"{path}: {_said(name, known.get(name), found_set[name])}")
+                known = {name: pin for name, pin in known.items() if not name.startswith(prefix)} | found_set
+                pins.write(path, known)
+            except MobuildError as error:
+                messages.error(error)
+                status = 1 if status == 1 else max(status, error.status)
     return status
 
 
-def to_pin(jobs: Sequence[Job]) -> dict[Path, tuple[str, list[str]]]:
-    """Lock file → its recipe and the remote sources of all jobs of that."""
-    found: dict[Path, tuple[str, list[str]]] = {}
+def to_pin(jobs: Sequence[Job]) -> dict[Path, tuple[str, list[str], dict[str, Any]]]:
+    """Lock file → its recipe, and of all jobs of that the remote sources and the sets of packages, by the prefix of
+    their names."""
+    found: dict[Path, tuple[str, list[str], dict[str, Any]]] = {}
     for job in jobs:
-        _, uris = found.setdefault(job.lock, (job.recipe, []))
+        _, uris, sets = found.setdefault(job.lock, (job.recipe, [], {}))
         uris += [uri for uri in dict.fromkeys(_remote(job)) if uri not in uris]
+        nodes: list[Any] = [spec.node for _, spec in sorted(job.graph.nodes.items())]
+        sets.update({node.lock_prefix: node for node in nodes if getattr(node, "lock_prefix", "")})
     return found
 
 

@@ -1,0 +1,151 @@
+"""The `image` kind: joins layers into an OCI image, as one tar, a layout, or the context of a build elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Iterator, Sequence
+
+from mobuild.errors import ConfigError, NodeFailed
+from mobuild.image import context, layers, runtimes, writer
+from mobuild.image.layers import Layer
+from mobuild.node import Built, Fact, unkeyed, word_of
+
+FORMATS = ("tar", "layout", "context")
+PREFIX = "io.mobuild"
+_LAYERS = ("base", "python", "deps", "app", "model")
+_CONFIG = {
+    "Entrypoint": ["/usr/bin/python3.11", "-m", "mobuild_runtime"],
+    "Cmd": ["serve"],
+    "User": "65532:65532",
+    "ExposedPorts": {"8000/tcp": {}},
+    "WorkingDir": "/",
+    "StopSignal": "SIGTERM",
+}
+_VARIABLES = {
+    "PATH": "/usr/bin",
+    "PYTHONPATH": "/app",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "LANG": "C.UTF-8",
+    "MOBUILD_MODEL": "/model",
+}
+
+
+@dataclass(frozen=True)
+class Image:
+    """The image of an engine. With `model: mount` it holds no engine, and serves what is mounted at /model."""
+
+    backend: Any = unkeyed(None)  # noqa: RUF009 (a field)
+    proof: Mapping[str, str] = unkeyed(())  # what the recipe's validation has for data: without, none is needed
+    format: str = "tar"
+    model: str = "inside"
+    name: str = ""  # repository:tag; empty: the recipe's name and the tag `latest`
+    architecture: str = "amd64"
+    epoch: int = 0
+    hardware: str = ""
+    precision: str = "fp32"
+    runtime: str = ""  # that of the backend
+    recipe: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    kind: ClassVar[str] = "image"
+    revision: ClassVar[int] = 1
+    isolated: ClassVar[bool] = False
+    unkeyed_roles: ClassVar[tuple[str, ...]] = ("validation", "engine")
+
+    tools: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for key, value, known in (
+            ("format", self.format, FORMATS),
+            ("model", self.model, ("inside", "mount")),
+        ):
+            if value not in known:
+                raise ConfigError(f"image.{key}: expected one of {', '.join(known)}, found {value!r}")
+        object.__setattr__(self, "runtime", self.runtime or runtimes.runtime_of(self.backend))
+
+    @property
+    def suffix(self) -> str:
+        return ".tar" if self.format == "tar" else ""
+
+    @property
+    def unneeded(self) -> tuple[str, ...]:
+        """The engine and its proof where it is to be mounted; the proof where the recipe asks for none."""
+        if self.model == "mount":
+            return ("model", "engine", "validation")
+        return () if any(dict(self.proof).values()) else ("validation",)
+
+    def named(self, recipe: str) -> Image:
+        return replace(self, recipe=recipe)
+
+    def told(self, facts: Mapping[str, Fact]) -> Image:
+        engine = facts.get("engine", Fact())
+        told = {"key": engine.key, "sha256": engine.sha256, "verdict": word_of(facts)}
+        return replace(self, facts={**told, **_tools(engine)})
+
+    def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
+        found = [layer for role in _LAYERS if role in inputs for layer in layers.read(inputs[role])]
+        self._refuse_other_runtime(found)
+        name = self.name or f"{self.recipe}:latest"
+        variables = {**_VARIABLES, **runtimes.RUNTIMES[self.runtime].variables}
+        config = {**_CONFIG, "Env": [f"{key}={value}" for key, value in variables.items()]}
+        image = writer.Image(name, found, config, dict(self._labels()), self.architecture, self.epoch)
+        write = {"tar": writer.write_tar, "layout": writer.write_layout, "context": context.write}[self.format]
+        written = write(image, out)
+        return Built(
+            {
+                "manifest": written.manifest,
+                "config": written.config,
+                "image_bytes": sum(layer.size for layer in found),
+                "plain_bytes": sum(layer.plain_bytes for layer in found),
+                "layers": {layer.created_by.rpartition(" ")[2]: layer.size for layer in found},
+                "largest": dict(writer.largest(found)),
+                "verdict": self.facts.get("verdict", "not run"),
+            }
+        )
+
+    def _labels(self) -> Iterator[tuple[str, str]]:
+        title = "org.opencontainers.image"
+        yield f"{title}.title", self.recipe
+        yield f"{title}.created", writer.created(self.epoch)
+        yield f"{title}.description", f"{self.recipe} for {self.hardware}, {self.precision}, by {self.runtime}"
+        told = {
+            "recipe": self.recipe,
+            "hardware": self.hardware,
+            "precision": self.precision,
+            "runtime": self.runtime,
+            "engine.key": self.facts.get("key", ""),
+            "engine.sha256": self.facts.get("sha256", ""),
+            "verdict": self.facts.get("verdict", ""),
+        }
+        yield from ((f"{PREFIX}.{key}", value) for key, value in told.items() if value)
+
+    def _refuse_other_runtime(self, found: Sequence[Layer]) -> None:
+        """
+        Raises:
+            NodeFailed: the runtime in the image cannot open what another version of it built.
+        """
+        runtime = runtimes.RUNTIMES[self.runtime]
+        there = {each["name"]: each["version"] for layer in found for each in layer.components}
+        version, builder = there.get(runtime.package), self.facts.get("builder")
+        if not version or not builder:
+            return
+        is_older = _numbers(version) < _numbers(builder)
+        if version != builder and (runtime.is_exact or is_older):
+            raise NodeFailed(
+                f"image: the engine is of {runtime.package} {builder}, and the image's is {version}",
+                f"pin that version: mobuild lock target=image recipe={self.recipe}",
+            )
+
+
+def _tools(engine: Fact) -> dict[str, str]:
+    """The version of the runtime among the tools that built the engine."""
+    names = {runtime.package for runtime in runtimes.RUNTIMES.values()}
+    found = [version for name, version in engine.tools.items() if name.replace("_", "-") in names]
+    return {"builder": found[0]} if found else {}
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdigit()]

@@ -1,0 +1,185 @@
+"""The layers of an image, each a node: what does not change is not written again, and a sweep shares it.
+
+base → python → deps → app → model, by how often they change; the engine, which does not compress, is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mobuild import runtime
+from mobuild.errors import ConfigError
+from mobuild.image import bytecode, debian, layers, locked, runtimes, wheels
+from mobuild.image.locked import Package
+from mobuild.image.tree import Tree
+from mobuild.node import Built, unkeyed
+
+APP = "app"
+
+
+@dataclass(frozen=True)
+class ImageBase:
+    """libc and what Python and wheels link, from Debian packages."""
+
+    kind: ClassVar[str] = "image_base"
+    revision: ClassVar[int] = 1
+    isolated: ClassVar[bool] = False
+
+    compression: str = "gzip"
+    epoch: int = 0
+
+    suffix = ""
+    tools: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        _check(self.compression, self.epoch)
+
+    def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
+        debs = _debs(inputs["debs"], (*debian.BASE, *debian.SSL))
+        told = [_of_deb(deb) for deb in debs]
+        return _built(layers.write(debian.base(debs), out, "base", self.epoch, self.compression, told))
+
+
+@dataclass(frozen=True)
+class ImagePython:
+    """Python of Debian, with byte code."""
+
+    kind: ClassVar[str] = "image_python"
+    revision: ClassVar[int] = 1
+    isolated: ClassVar[bool] = False
+
+    architecture: str = "amd64"
+    ssl: bool = False
+    compression: str = "gzip"
+    epoch: int = 0
+
+    suffix = ""
+    tools: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        _check(self.compression, self.epoch)
+
+    def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
+        debs = _debs(inputs["debs"], debian.PYTHONS)
+        told = [_of_deb(deb) for deb in debs]
+        return _compiled(debian.python(debs, self.ssl), self, inputs, out, "python", told)
+
+
+@dataclass(frozen=True)
+class ImageDeps:
+    """The runtime's wheels, without what serving does not need."""
+
+    kind: ClassVar[str] = "image_deps"
+    revision: ClassVar[int] = 1
+    isolated: ClassVar[bool] = False
+
+    backend: Any = unkeyed(None)  # noqa: RUF009 (a field)
+    architecture: str = "amd64"
+    runtime: str = ""  # that of the backend
+    compression: str = "gzip"
+    epoch: int = 0
+
+    suffix = ""
+    tools: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        _check(self.compression, self.epoch)
+        object.__setattr__(self, "runtime", self.runtime or runtimes.runtime_of(self.backend))
+
+    def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
+        found = sorted(inputs["wheels"].glob("*.whl"))
+        tree = Tree()
+        wheels.unpack(found, runtimes.RUNTIMES[self.runtime].left_out, tree)
+        told = [locked.component(_of_wheel(wheel), "wheel") for wheel in found]
+        return _compiled(tree, self, inputs, out, "deps", told)
+
+
+@dataclass(frozen=True)
+class ImageApp:
+    """mobuild's own runtime and server, as `mobuild_runtime`."""
+
+    kind: ClassVar[str] = "image_app"
+    revision: ClassVar[int] = 1
+    isolated: ClassVar[bool] = False
+
+    architecture: str = "amd64"
+    compression: str = "gzip"
+    epoch: int = 0
+    content: str = ""  # the digest of the files that it takes
+
+    suffix = ""
+    tools: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        _check(self.compression, self.epoch)
+        object.__setattr__(self, "content", self.content or _digest(_runtime_files()))
+
+    def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
+        tree = Tree()
+        folder = _runtime_folder()
+        for path in _runtime_files():
+            tree.file(f"{APP}/mobuild_runtime/{path.relative_to(folder).as_posix()}", path)
+        return _compiled(tree, self, inputs, out, "app", [])
+
+
+def _runtime_folder() -> Path:
+    assert runtime.__file__
+    return Path(runtime.__file__).parent
+
+
+def _runtime_files() -> list[Path]:
+    return sorted(_runtime_folder().rglob("*.py"))
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(_runtime_folder()).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def _compiled(
+    tree: Tree, node: Any, inputs: Mapping[str, Path], out: Path, name: str, told: Sequence[Mapping[str, str]]
+) -> Built:
+    """The layer of `tree` with its byte code, where this machine can run the image's Python."""
+    reason = bytecode.cannot(node.architecture)
+    with tempfile.TemporaryDirectory(prefix="bytecode-", dir=out.parent) as scratch:
+        if not reason:
+            bytecode.compile_all(tree, sorted(inputs["debs"].glob("*.deb")), Path(scratch))
+        written = layers.write(tree, out, name, node.epoch, node.compression, told)
+    return _built(written, [f"{name}: {reason}"] if reason else [])
+
+
+def _built(layer: layers.Layer, warnings: Sequence[str] = ()) -> Built:
+    return Built({"layer_bytes": layer.size, "plain_bytes": layer.plain_bytes, "diff_id": layer.diff_id}, {}, warnings)
+
+
+def _debs(folder: Path, names: Sequence[str]) -> list[Path]:
+    return [deb for deb in sorted(folder.glob("*.deb")) if deb.name.split("_")[0] in names]
+
+
+def _of_deb(deb: Path) -> dict[str, str]:
+    name, version = deb.name.split("_")[:2]
+    return locked.component(Package(name, version, layers.digest_of(deb), deb.name), "deb")
+
+
+def _of_wheel(wheel: Path) -> Package:
+    name, version = wheel.name.split("-")[:2]
+    return Package(locked.normalized(name), version, layers.digest_of(wheel), wheel.name)
+
+
+def _check(compression: str, epoch: int) -> None:
+    """
+    Raises:
+        ConfigError: names the setting.
+    """
+    if compression not in layers.COMPRESSIONS:
+        raise ConfigError(f"image.compression: expected one of {', '.join(layers.COMPRESSIONS)}, found {compression!r}")
+    if epoch < 0:
+        raise ConfigError(f"image.epoch: expected seconds from 1970 on, found {epoch}")
