@@ -26,13 +26,12 @@ PYTHONS = ("python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"
 SSL = ("libssl3",)
 
 _LIBRARY = "usr/lib/*-linux-gnu/"
+_BESIDE_LIBC = ("libgcc_s", "libstdc++", "libz", "libexpat", "libffi", "liblzma", "libbz2", "libssl", "libcrypto")
 _BASE_KEPT = (
     *("usr/lib/os-release", "etc/os-release", "etc/debian_version", "etc/host.conf"),
     *("usr/share/common-licenses/*", "usr/share/doc/*/copyright", "usr/lib64/ld-*.so.*", "usr/lib/ld-*.so.*"),
     *(f"{_LIBRARY}{name}.so*" for name in ("ld-*", "libc", "libm", "libmvec", "libdl", "libpthread", "librt")),
-    *(f"{_LIBRARY}{name}.so*" for name in ("libutil", "libresolv", "libnss_dns", "libnss_files", "libgcc_s")),
-    *(f"{_LIBRARY}{name}.so*" for name in ("libstdc++", "libz", "libexpat", "libffi", "liblzma", "libbz2")),
-    *(f"{_LIBRARY}{name}.so*" for name in ("libssl", "libcrypto")),
+    *(f"{_LIBRARY}{name}.so*" for name in ("libutil", "libresolv", "libnss_dns", "libnss_files", *_BESIDE_LIBC)),
 )
 _PYTHON_KEPT = ("usr/bin/python3.11", "usr/lib/python3.11/*", "usr/share/doc/*/copyright")
 _STDLIB = "usr/lib/python3.11/"
@@ -66,6 +65,14 @@ def base(debs: Iterable[Path]) -> Tree:
     for name in ("proc", "sys", "dev", "root", "run"):
         tree.folder(name)
     tree.folder("tmp", 0o1777)
+    return tree
+
+
+def libraries(debs: Iterable[Path]) -> Tree:
+    """What Python and wheels link beside libc, for a base that has its own."""
+    tree = Tree()
+    named = tuple(f"{_LIBRARY}{name}.so*" for name in _BESIDE_LIBC)
+    unpack(debs, tree, lambda path: _is_any(path, named))
     return tree
 
 

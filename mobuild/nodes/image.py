@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Iterator, Sequence
 
 from mobuild.errors import ConfigError, NodeFailed
-from mobuild.image import context, layers, runtimes, writer
+from mobuild.image import bases, context, layers, runtimes, writer
 from mobuild.image.layers import Layer
 from mobuild.node import Built, Fact, unkeyed, word_of
 
@@ -89,7 +90,7 @@ class Image:
         found = [layer for role in _LAYERS if role in inputs for layer in layers.read(inputs[role])]
         self._refuse_other_runtime(found)
         name = self.name or f"{self.recipe}:latest"
-        variables = {**_VARIABLES, **runtimes.RUNTIMES[self.runtime].variables}
+        variables = {**_of_base(inputs["base"]), **_VARIABLES, **runtimes.RUNTIMES[self.runtime].variables}
         config = {**_CONFIG, "Env": [f"{key}={value}" for key, value in variables.items()]}
         image = writer.Image(name, found, config, dict(self._labels()), self.architecture, self.epoch)
         write = {"tar": writer.write_tar, "layout": writer.write_layout, "context": context.write}[self.format]
@@ -138,6 +139,13 @@ class Image:
                 f"image: the engine is of {runtime.package} {builder}, and the image's is {version}",
                 f"pin that version: mobuild lock target=image recipe={self.recipe}",
             )
+
+
+def _of_base(folder: Path) -> dict[str, str]:
+    """The variables of a base of the user's. Its PATH and PYTHONPATH give way: nothing in it is started by name."""
+    file = folder / bases.CONFIG
+    found = json.loads(file.read_bytes()).get("Env") or [] if file.exists() else []
+    return dict(each.partition("=")[::2] for each in found)
 
 
 def _tools(engine: Fact) -> dict[str, str]:

@@ -8,41 +8,79 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from mobuild import runtime
-from mobuild.errors import ConfigError
-from mobuild.image import bytecode, debian, layers, locked, runtimes, wheels
+from mobuild.errors import ConfigError, SourceError
+from mobuild.image import bases, bytecode, debian, layers, locked, runtimes, wheels
 from mobuild.image.locked import Package
 from mobuild.image.tree import Tree
 from mobuild.node import Built, unkeyed
 
 APP = "app"
+DISTROLESS = "distroless"
 
 
 @dataclass(frozen=True)
 class ImageBase:
-    """libc and what Python and wheels link, from Debian packages."""
+    """libc and what Python and wheels link, from Debian packages; or a base of the user's, with what that may lack."""
 
     kind: ClassVar[str] = "image_base"
     revision: ClassVar[int] = 1
     isolated: ClassVar[bool] = False
 
+    base: str = DISTROLESS
+    architecture: str = "amd64"
     compression: str = "gzip"
     epoch: int = 0
+    digest: str = ""  # of the user's base, from the lock file
 
     suffix = ""
     tools: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         _check(self.compression, self.epoch)
+        if self.base != DISTROLESS:
+            bases.check(self.base)
+
+    @property
+    def lock_prefix(self) -> str:
+        """What the name of the base begins with in a lock file; empty where there is nothing to pin."""
+        return "" if self.base == DISTROLESS else f"base:{self.base}/"
+
+    @property
+    def said(self) -> str:
+        return f"base image {self.base!r}"
+
+    def resolve(self) -> dict[str, Any]:
+        """The base as it would be pinned now."""
+        return {self.architecture: {"sha256": bases.digest(self.base, self.architecture), "size_bytes": 0}}
+
+    def pinned(self, pins: Mapping[str, Any]) -> ImageBase:
+        pin = pins.get(self.lock_prefix + self.architecture)
+        return replace(self, digest=pin.sha256) if pin and self.lock_prefix else self
+
+    def check_pinned(self, name: str, recipe: str) -> None:
+        """
+        Raises:
+            SourceError: the base is not pinned; says the command that pins it.
+        """
+        if self.lock_prefix and not self.digest:
+            raise SourceError(
+                f"recipe {recipe!r}, node {name!r}: the base {self.base!r} is not pinned",
+                f"mobuild lock target=image recipe={recipe}",
+            )
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         debs = _debs(inputs["debs"], (*debian.BASE, *debian.SSL))
         told = [_of_deb(deb) for deb in debs]
-        return _built(layers.write(debian.base(debs), out, "base", self.epoch, self.compression, told))
+        if self.base == DISTROLESS:
+            return _built(layers.write(debian.base(debs), out, "base", self.epoch, self.compression, told))
+        count = bases.take(self.base, self.digest, self.architecture, out)
+        tree = debian.libraries(debs)
+        return _built(layers.write(tree, out / f"{count:02}", "libraries", self.epoch, self.compression, told))
 
 
 @dataclass(frozen=True)

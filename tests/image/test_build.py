@@ -1,0 +1,293 @@
+"""`target=image` with packages of a few bytes, from a mirror and an index that are folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mobuild.image import debian, layers, writer
+from mobuild.image.tree import Tree
+from tests.image.packages import deb, wheel
+from tests.projects import Project
+
+LAYERS = {"image_base", "image_python", "image_deps", "image_app", "image_model", "image"}
+# Of another machine than the tests', so that no byte code is made of packages that hold none.
+ARCHITECTURE = "arm64" if platform.machine() == "x86_64" else "amd64"
+
+
+class World:
+    """A project at one ONNX file, and where its packages come from."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.project = root, Project(root / "project", root / "cache")
+        self.mirror, self.index = root / "mirror", root / "index"
+        if self.index.exists():
+            return
+        self.project.write("recipes/toy.yaml", RECIPE)
+        self.model(1.0)
+        self.lock()
+
+    def model(self, gain: float) -> None:
+        weights = numpy_helper.from_array(np.full((8, 4), gain, np.float32), "w")
+        tensors = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", s]) for n, s in (("x", 8), ("y", 4))]
+        node = helper.make_node("MatMul", ["x", "w"], ["y"], name="first")
+        graph = helper.make_graph([node], "toy", tensors[:1], tensors[1:], [weights])
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        onnx.save(made, str(self.project.root / "toy.onnx"))
+
+    def lock(self) -> None:
+        pool, pins = self.mirror / "debian/pool", {}
+        pool.mkdir(parents=True)
+        for name in (*debian.BASE, *debian.PYTHONS):
+            files = {f"usr/share/doc/{name}/copyright": b"free", f"lib/aarch64-linux-gnu/{name[:5]}.so.1": b"code"}
+            if name == "libpython3.11-stdlib":
+                files["usr/lib/python3.11/json/__init__.py"] = b"'json'\n"
+            path = deb(pool / f"{name}_1_{ARCHITECTURE}.deb", files)
+            pins[f"deb:bookworm/{ARCHITECTURE}/{name}"] = pin(path, "1", f"debian/pool/{path.name}")
+        self.index.mkdir()
+        machine = {"arm64": "aarch64", "amd64": "x86_64"}[ARCHITECTURE]
+        for name, version in (("onnxruntime", "1.99.0"), ("numpy", "2.0.0")):
+            info = f"{name}-{version}.dist-info"
+            files = {
+                f"{name}/__init__.py": b"x = 1\n",
+                f"{name}/tests/test_x.py": b"",
+                f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+                f"{info}/WHEEL": f"Wheel-Version: 1.0\nTag: cp311-cp311-manylinux_2_28_{machine}\n".encode(),
+                f"{info}/RECORD": b"",
+            }
+            path = wheel(self.index / f"{name}-{version}-cp311-cp311-manylinux_2_28_{machine}.whl", files)
+            pins[f"wheel:onnxruntime/cp311/{ARCHITECTURE}/{name}"] = pin(path, version, path.name)
+        self.project.write("recipes/toy.lock", json.dumps({"schema": 1, "sources": pins}))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ("target=image", f"image.architecture={ARCHITECTURE}", f"image.mirror=file://{self.mirror}")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.index), "PIP_CONFIG_FILE": "/dev/null"}
+
+    def built(self, *words: str) -> set[str]:
+        self.project.mobuild(*self.words, *words, env=self.variables)
+        return {name for name, state in self.states().items() if state == "built"}
+
+    def states(self) -> dict[str, str]:
+        return {name: node["state"] for name, node in json.loads(self.run.read_bytes())["nodes"].items()}
+
+    @property
+    def run(self) -> Path:
+        runs = (self.project.root / "build/toy").glob("*/run.json")
+        return max(runs, key=lambda path: path.stat().st_mtime_ns)
+
+    @property
+    def image(self) -> dict[str, Any]:
+        return json.loads((self.run.parent / "image.tar.json").read_bytes())["measurements"]  # type: ignore[no-any-return]
+
+
+RECIPE = """\
+# @package _global_
+defaults:
+  - /recipe/standard
+  - _self_
+nodes:
+  onnx: {kind: source, uri: toy.onnx}
+shapes: {batch: [1, 2, 4]}
+"""
+
+
+def pin(path: Path, version: str, place: str) -> dict[str, Any]:
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    return {"sha256": digest, "size_bytes": len(content), "version": version, "place": place}
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A world with its image."""
+    world = World(tmp_path_factory.mktemp("image"))
+    assert world.built() >= LAYERS
+    return world
+
+
+@pytest.fixture
+def world(first: World, tmp_path: Path) -> World:
+    """The same once more, to change."""
+    shutil.copytree(first.root, tmp_path / "world")
+    return World(tmp_path / "world")
+
+
+def in_tar(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """The configuration of an image, and the paths in all its layers."""
+    with tarfile.open(path) as archive:
+
+        def member(name: str) -> Any:
+            return archive.extractfile(name)
+
+        told = json.load(member("manifest.json"))[0]
+        config = json.load(member(told["Config"]))
+        names: list[str] = []
+        for layer in told["Layers"]:
+            with tarfile.open(fileobj=member(layer)) as inner:
+                names += [each.name for each in inner if not each.isdir()]
+    return config, names
+
+
+def test_an_image_serves_its_engine_and_tells_what_it_is(first: World) -> None:
+    config, names = in_tar(first.run.parent / "image.tar")
+    inside = config["config"]
+    assert inside["Entrypoint"] == ["/usr/bin/python3.11", "-m", "mobuild_runtime"]
+    assert inside["User"] == "65532:65532"
+    assert {"ORT_DISABLE_TELEMETRY=1", "MOBUILD_MODEL=/model"} <= set(inside["Env"])
+    assert {"model/engine.onnx", "model/model.json", "model/selftest.tensors"} <= set(names)
+    assert {"app/mobuild_runtime/__main__.py", "usr/lib/python3/dist-packages/numpy/__init__.py"} <= set(names)
+    assert not [name for name in names if "/tests/" in name or "/torch/" in name]
+    labels = inside["Labels"]
+    assert labels["io.mobuild.recipe"] == "toy"
+    assert labels["io.mobuild.verdict"] == "not run"
+    assert len(labels["io.mobuild.engine.sha256"]) == 64
+
+
+def test_two_projects_make_one_image(first: World, tmp_path: Path) -> None:
+    other = World(tmp_path)
+
+    other.built()
+
+    assert other.image["manifest"] == first.image["manifest"]
+
+
+def test_an_engine_that_changed_is_one_new_layer(world: World) -> None:
+    before = world.image["layers"]
+    world.model(2.0)
+
+    built = world.built()
+
+    assert built & {*LAYERS, "image_debs", "image_wheels"} == {"image_model", "image"}
+    assert {name: size for name, size in world.image["layers"].items() if name != "model"} == {
+        name: size for name, size in before.items() if name != "model"
+    }
+
+
+def test_a_sweep_shares_all_but_the_engine(world: World) -> None:
+    done = world.project.mobuild("-m", *world.words, "backend.level=basic,extended", env=world.variables)
+
+    ran = [line for line in done.err.splitlines() if line.startswith("built")]
+    assert not [line for line in ran if "image_base" in line or "image_deps" in line]
+    assert len([line for line in ran if "image_model" in line]) == 1
+
+
+def test_without_a_lock_the_command_that_pins_is_named(world: World) -> None:
+    (world.project.root / "recipes/toy.lock").unlink()
+
+    done = world.project.mobuild(*world.words, env=world.variables, check=False)
+
+    assert done.status == 1
+    assert any("wheels are not pinned: numpy, onnxruntime" in error for error in done.errors)
+    assert all("mobuild lock" in error and "target=image" in error for error in done.errors)
+
+
+def test_another_wheel_than_the_pinned_one_is_refused(world: World) -> None:
+    path = next(world.index.glob("numpy*"))
+    with path.open("ab") as stream:
+        stream.write(b"other")
+    words = [word.replace("=image", "=image_wheels") for word in world.words[:2]]
+
+    done = Project(world.project.root, world.root / "empty").mobuild(*words, env=world.variables, check=False)
+
+    assert done.status == 1
+    assert "pip cannot have them" in done.err
+    assert "mobuild lock target=image" in done.err
+
+
+def test_an_older_runtime_than_the_builder_is_refused(world: World) -> None:
+    lock = world.project.root / "recipes/toy.lock"
+    old = next(world.index.glob("onnxruntime*"))
+    new = old.with_name(old.name.replace("1.99.0", "1.2.0"))
+    machine = old.name.rpartition("_28_")[2].removesuffix(".whl")
+    info = "onnxruntime-1.2.0.dist-info"
+    wheel(
+        new,
+        {
+            f"{info}/METADATA": b"Metadata-Version: 2.1\nName: onnxruntime\nVersion: 1.2.0\n",
+            f"{info}/WHEEL": f"Wheel-Version: 1.0\nTag: cp311-cp311-manylinux_2_28_{machine}\n".encode(),
+            f"{info}/RECORD": b"",
+        },
+    )
+    document = json.loads(lock.read_bytes())
+    document["sources"][f"wheel:onnxruntime/cp311/{ARCHITECTURE}/onnxruntime"] = pin(new, "1.2.0", new.name)
+    lock.write_text(json.dumps(document))
+
+    done = world.project.mobuild(*world.words, env=world.variables, check=False)
+
+    assert done.status == 1
+    assert "and the image's is 1.2.0" in done.err
+
+
+def test_an_image_over_its_budget_names_the_largest_files(world: World) -> None:
+    done = world.project.mobuild(*world.words, "+constraints.image_mb=0.01", env=world.variables, check=False)
+
+    assert done.status == 1
+    assert "image_mb of the image (largest, in MB: /app/mobuild_runtime/" in done.err
+
+
+def test_a_mounted_model_is_no_layer_and_needs_no_engine(world: World) -> None:
+    built = world.built("image.model=mount")
+
+    assert "engine" not in built
+    assert "model" not in world.image["layers"]
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("image.format=zip", "image.format: expected one of tar, layout, context, found 'zip'"),
+        ("image.compression=xz", "image.compression: expected one of gzip, zstd, none, found 'xz'"),
+        ("image.model=beside", "image.model: expected one of inside, mount, found 'beside'"),
+        ("image.epoch=-1", "image.epoch: expected seconds from 1970 on, found -1"),
+    ],
+)
+def test_what_is_not_understood_is_said(world: World, word: str, text: str) -> None:
+    done = world.project.mobuild(*world.words, word, env=world.variables, check=False)
+
+    assert done.status == 2
+    assert text in done.err
+
+
+def test_a_context_adds_every_layer(world: World) -> None:
+    world.built("image.format=context")
+
+    folder = world.run.parent / "image"
+    lines = (folder / "Containerfile").read_text().splitlines()
+    added = [line.split()[1] for line in lines if line.startswith("ADD")]
+    assert added == [f"0{i}-{name}.tar.gz" for i, name in enumerate(("base", "python", "deps", "app", "model"))]
+    assert all((folder / name).is_file() for name in added)
+    assert lines[-2:] == ['ENTRYPOINT ["/usr/bin/python3.11", "-m", "mobuild_runtime"]', 'CMD ["serve"]']
+
+
+def test_a_base_of_the_users_is_below_and_keeps_its_variables(world: World, tmp_path: Path) -> None:
+    tree = Tree()
+    tree.file("usr/lib/libc.so.6", b"GNU C Library stable release version 2.36.")
+    layer = layers.write(tree, tmp_path / "layer", "base", 0)
+    own = writer.Image("own:v1", [layer], {"Env": ["OWN=1"]}, architecture=ARCHITECTURE)
+    reference = f"oci:{tmp_path}/layout"
+    written = writer.write_layout(own, tmp_path / "layout")
+    lock = world.project.root / "recipes/toy.lock"
+    document = json.loads(lock.read_bytes())
+    digest = written.manifest.partition(":")[2]
+    document["sources"][f"base:{reference}/{ARCHITECTURE}"] = {"sha256": digest, "size_bytes": 0, "version": ""}
+    lock.write_text(json.dumps(document))
+
+    world.built(f"image.base={reference}")
+
+    config, _ = in_tar(world.run.parent / "image.tar")
+    assert config["rootfs"]["diff_ids"][0] == layer.diff_id
+    assert {"OWN=1", "MOBUILD_MODEL=/model"} <= set(config["config"]["Env"])
