@@ -1,0 +1,114 @@
+"""The image of the shipped recipe, with real packages, runs: by bubblewrap, podman, umoci and skopeo where they are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from mobuild.image import bytecode
+from tests.projects import Finished, Project
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+SELFTEST = ["/usr/bin/python3.11", "-m", "mobuild_runtime", "selftest"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with the image of crepe_tiny."""
+    if reason := bytecode.cannot("amd64"):
+        pytest.skip(reason)
+    root = tmp_path_factory.mktemp("real")
+    shutil.copytree(RECIPES, root / "project/recipes", ignore=shutil.ignore_patterns("minilm*"))
+    project = Project(root / "project", root / "cache")
+    project.write("pyproject.toml", '[tool.mobuild]\nrecipe = "crepe_tiny"\n')
+    _or_skip(project.mobuild("lock", "target=[image_debs,image_wheels]", check=False))
+    _or_skip(project.mobuild("target=[image_debs,image_wheels]", check=False))
+    project.mobuild("target=[image,image_base,image_python,image_deps,image_app,image_model]")
+    return project
+
+
+def _or_skip(done: Finished) -> None:
+    assert done.status < 2, done.err
+    if done.status:
+        pytest.skip(f"packages of Debian or wheels cannot be had here: {done.err.strip().splitlines()[-1]}")
+
+
+def needs(tool: str) -> None:
+    if not shutil.which(tool):
+        pytest.skip(f"{tool} is not installed")
+
+
+def image(project: Project) -> Path:
+    return project.root / "build/crepe_tiny/cpu/image.tar"
+
+
+def test_it_is_small(project: Project) -> None:
+    measured = json.loads(image(project).with_name("image.tar.json").read_bytes())["measurements"]
+
+    without_engine = measured["image_bytes"] - measured["layers"]["model"]
+    assert without_engine <= 42e6
+    assert measured["plain_bytes"] - measured["layers"]["model"] <= 124e6  # a tar; 3000 headers are 2 MB of it
+
+
+def test_it_runs_its_self_test_without_network_and_read_only(project: Project, tmp_path: Path) -> None:
+    needs("bwrap")
+    root = tmp_path / "root"
+    with tarfile.open(image(project)) as archive:
+        stream = archive.extractfile("manifest.json")
+        assert stream
+        for name in json.load(stream)[0]["Layers"]:
+            layer = archive.extractfile(name)
+            with tarfile.open(fileobj=layer) as inner:
+                inner.extractall(root, filter="tar")
+
+    command = ["bwrap", "--unshare-all", "--clearenv", "--setenv", "PYTHONPATH", "/app", "--ro-bind", str(root), "/"]
+    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--uid", "65532", "--gid", "65532"]
+    done = subprocess.run([*command, "--die-with-parent", *SELFTEST], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["passed"]
+    found = [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
+    unwanted = ("/torch/", "/onnx/", "/pip/", "/mobuild/")
+    assert not [
+        name for name in found if name.endswith((".a", ".h", "bin/sh")) or any(each in name for each in unwanted)
+    ]
+
+
+def test_podman_runs_it(project: Project) -> None:
+    needs("podman")
+    needs("runc")
+    with tempfile.TemporaryDirectory() as store:  # podman refuses a longer path
+        podman = ["podman", "--root", f"{store}/s", "--runroot", f"{store}/r", "--storage-driver", "vfs"]
+        subprocess.run([*podman, "load", "-i", str(image(project))], check=True, capture_output=True)
+        limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
+        run = [*podman, "--runtime", "runc", "run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp"]
+        done = subprocess.run([*run, *limits, "crepe_tiny:latest", "selftest"], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["passed"]
+
+
+def test_skopeo_and_umoci_take_it(project: Project, tmp_path: Path) -> None:
+    needs("skopeo")
+    needs("umoci")
+    copy = ["skopeo", "copy", f"oci-archive:{image(project)}:crepe_tiny:latest", f"oci:{tmp_path}/layout:v1"]
+    subprocess.run(copy, check=True, capture_output=True)
+
+    inspected = subprocess.run(
+        ["skopeo", "inspect", f"oci:{tmp_path}/layout:v1"], check=True, capture_output=True, text=True
+    )
+    subprocess.run(
+        ["umoci", "unpack", "--rootless", "--image", f"{tmp_path}/layout:v1", str(tmp_path / "bundle")],
+        check=True,
+        capture_output=True,
+    )
+
+    measured = json.loads(image(project).with_name("image.tar.json").read_bytes())["measurements"]
+    assert json.loads(inspected.stdout)["Digest"] == measured["manifest"]
+    assert (tmp_path / "bundle/rootfs/model/engine.onnx").is_file()
