@@ -15,13 +15,14 @@ from pathlib import Path
 
 from mobuild.config.calls import VERBS, Call, call_for, check_format, verb_of
 from mobuild.config.overrides import Words, take_apart, value_of
-from mobuild.config.project import Project, find_project
+from mobuild.config.project import Project, find_project, shipped
 from mobuild.errors import ConfigError, MobuildError, StoreError
 from mobuild.faults import unforeseen
 from mobuild.job import Job
 from mobuild.report import messages
 
 _HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
+_WITHOUT_GROUPS = ("init", "adopt", "schema", "clean")  # verbs that choose nothing of what the general help lists
 _LOOKING_AROUND = ("check", "list", "doctor")  # verbs that tell what of the project is not for mobuild
 
 
@@ -36,6 +37,8 @@ def dispatch(argv: list[str]) -> int:
         project = find_project(Path.cwd())
         for text in project.notes if verb in _LOOKING_AROUND else ():
             messages.note(text)
+        if verb in _WITHOUT_GROUPS and {"--help", "-h"} & set(words.flags):
+            return _help(verb)
         if any(flag.split("=")[0] in _HYDRA_FLAGS for flag in words.flags):
             return _compose_and_run(Call(verb, verb), words, project)
         if verb == "init":
@@ -53,6 +56,15 @@ def dispatch(argv: list[str]) -> int:
     except Exception as fault:  # noqa: BLE001 - the last place where a traceback can become a sentence
         messages.error(unforeseen(fault, f"mobuild {' '.join(argv)}", project.faults if project else None))
         return 1
+
+
+def _help(verb: str) -> int:
+    """The line of the general help that is about one verb."""
+    page = (shipped("conf") / "hydra/help/mobuild.yaml").read_text(encoding="utf-8")
+    line = next(words for line in page.splitlines() if (words := line.split())[:1] == [verb])
+    text = " ".join(line[1:])
+    print(f"mobuild {verb}{' ' if text[0] in '-[' or text[0].isupper() else ': '}{text}\nmobuild --help: all verbs")
+    return 0
 
 
 def _without_jobs(verb: str, bare: tuple[str, ...], words: Words, project: Project) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import mobuild
+from mobuild.config.calls import VERBS
 from tests.projects import Project, toy_project
 
 
@@ -96,6 +97,34 @@ def test_help_names_the_verbs_and_the_choices(toy: Project) -> None:
     for word in ("plan", "why", "init", "hardware:", "recipe:", "mobuild -m target=engine"):
         assert word in text
     assert "powered by Hydra" not in text
+
+
+def test_help_has_a_line_for_every_verb(toy: Project) -> None:
+    told = [
+        line.split()[0] for line in toy.mobuild("--help").out.splitlines() if line.startswith("  ") and line.split()
+    ]
+
+    assert set(VERBS) <= set(told)
+
+
+@pytest.mark.parametrize(
+    ("verb", "told"),
+    [
+        ("init", "mobuild init NAME: write recipes/NAME.yaml and .py that build\n"),
+        ("adopt", "mobuild adopt -- LINE: write a recipe from a line of trtexec, Polygraphy, onnxsim, …\n"),
+        ("clean", "mobuild clean: remove build/, never the cache\n"),
+    ],
+)
+def test_help_of_a_verb_that_chooses_nothing_is_its_own(empty: Project, verb: str, told: str) -> None:
+    assert empty.mobuild(verb, "--help").out == told + "mobuild --help: all verbs\n"
+
+
+def test_a_blocked_source_says_the_command_that_pins_it(empty: Project) -> None:
+    empty.write("recipes/far.yaml", "# @package _global_\nnodes: {w: {kind: source, uri: 'https://host/w.pt'}}\n")
+
+    done = empty.mobuild("plan", "target=w", check=False)
+
+    assert done.out.splitlines()[0].endswith("'https://host/w.pt' is not pinned; mobuild lock target=w recipe=far")
 
 
 def test_a_plan_is_data_too(toy: Project) -> None:

@@ -8,7 +8,7 @@ from mobuild.steps import Plan, Step, verdict
 
 def reasons(planned: Plan, step: Step) -> tuple[str, ...]:
     """All that `plan` and `why` tell about a step, one sentence each."""
-    return (*step.reasons, *_to_fetch(step), *misses(planned, step), *_last_failure(planned, step))
+    return (*step.reasons, *_command(step), *_to_fetch(step), *misses(planned, step), *_last_failure(planned, step))
 
 
 def misses(planned: Plan, step: Step) -> tuple[str, ...]:
@@ -16,6 +16,12 @@ def misses(planned: Plan, step: Step) -> tuple[str, ...]:
     judged = [verdict(step, planned.jobs[number]) for number in dict.fromkeys(user.job for user in step.users)]
     sentences = [f"gate failed: {miss}" for one in judged if one and one.blocks for miss in one.misses]
     return tuple(dict.fromkeys(sentences))
+
+
+def _command(step: Step) -> tuple[str, ...]:
+    """The command that unblocks a step, where its error names one."""
+    hint = step.error.hint if step.error else ""
+    return (hint,) if hint.startswith("mobuild ") and "\n" not in hint else ()
 
 
 def _to_fetch(step: Step) -> tuple[str, ...]:
