@@ -1,0 +1,90 @@
+"""The file tree of an image, unpacked from the layers of its layout without root (OCI 1.1: layer changesets).
+
+For proofs about a finished image: modes are kept, owners are not. Paths and links are checked before anything is
+written, and what a layer says to remove (`.wh.`) is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+from mobuild.errors import SourceError
+from mobuild.image.layout import Descriptor, Image
+
+_WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+_SPECIAL = 0o7000
+
+
+def unpack(image: Image, root: Path) -> None:
+    """Write the tree of `image` to `root`, which does not exist yet.
+
+    Raises:
+        SourceError: a layer is in a compression that this Python cannot read, or would write elsewhere.
+    """
+    root.mkdir(parents=True)
+    for layer in image.layers:
+        _layer(image, layer, root)
+
+
+def _layer(image: Image, layer: Descriptor, root: Path) -> None:
+    try:
+        with tarfile.open(image.path(layer), "r:*") as archive:
+            folders = [entry for entry in archive if _entry(archive, entry, root) and entry.isdir()]
+    except tarfile.ReadError as error:
+        raise SourceError(f"layer {layer.digest} ({layer.media_type}): cannot be unpacked: {error}") from error
+    for folder in folders:
+        (root / folder.name).chmod(folder.mode | 0o700)  # the tree must go away again
+
+
+def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path) -> bool:
+    """Write one entry; whether it is there afterwards."""
+    place = root / entry.name
+    _refuse_elsewhere(root, place.parent, entry.name)
+    if place.name == _OPAQUE:
+        _remove_within(place.parent)
+        return False
+    if place.name.startswith(_WHITEOUT):
+        _remove(place.parent / place.name[len(_WHITEOUT) :])
+        return False
+    if entry.isdir() and place.is_dir() and not place.is_symlink():
+        return True
+    if place.is_symlink() or place.exists():
+        _remove(place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if entry.issym():
+        place.symlink_to(entry.linkname)
+    elif entry.islnk():
+        _refuse_elsewhere(root, root / entry.linkname, entry.linkname)
+        os.link(root / entry.linkname, place, follow_symlinks=False)
+    elif entry.isdir():
+        place.mkdir()
+    elif entry.isfile():
+        content = archive.extractfile(entry)
+        assert content is not None
+        with open(place, "wb") as file:
+            shutil.copyfileobj(content, file)
+        place.chmod(entry.mode & (0o777 | _SPECIAL))
+    else:
+        raise SourceError(f"layer entry {entry.name!r}: neither a file nor a folder nor a link")
+    return True
+
+
+def _refuse_elsewhere(root: Path, place: Path, name: str) -> None:
+    real = root.resolve()
+    if real != place.resolve() and real not in place.resolve().parents:
+        raise SourceError(f"layer entry {name!r}: would be written outside the tree")
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
+
+
+def _remove_within(folder: Path) -> None:
+    for each in folder.iterdir() if folder.is_dir() else ():
+        _remove(each)
