@@ -1,0 +1,219 @@
+"""Runs a command inside an image, by whatever this machine has for it: podman, runc, bwrap or chroot.
+
+In each: a read-only root, uid 65532, a /tmp in memory, no network but where asked for, and no variable but those of
+the image. None of them needs a daemon. The first that works is used and named; one that cannot work here (no rights,
+no cgroups) is told apart from a command that failed, and the next is tried. Nothing is ever run outside a sandbox.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Iterable, Mapping, Sequence
+
+USER = 65532
+_TMPFS_BYTES = 1 << 30
+_OUTPUT_BYTES = 1 << 20
+_CLEANING_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to run: a command of the image whose files lie at `root`, with all of its variables.
+
+    `layout` is an OCI layout and its reference (`/path/layout:latest`) of the same image, which podman then loads as an
+    engine would; the others run the files.
+    """
+
+    root: Path
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    layout: str = ""
+    has_network: bool = False
+    timeout_seconds: float = 300.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended. `status` is None when it was not run, or not to its end: `reason` says why.
+
+    `by` is the tool that ran it, empty when it was not run. `passed_over` says why better tools were not used.
+    """
+
+    by: str
+    status: int | None
+    output: str = ""
+    seconds: float = 0.0
+    reason: str = ""
+    passed_over: tuple[str, ...] = ()
+
+    @property
+    def is_done(self) -> bool:
+        return self.status == 0
+
+    def __str__(self) -> str:
+        if not self.by:
+            return f"not run: {self.reason}"
+        if self.status is None:
+            return f"failed in {self.by}: {self.reason}"
+        return f"passed in {self.by}" if self.is_done else f"failed in {self.by} with status {self.status}"
+
+
+def run(task: Task, tools: Sequence[str] = ("podman", "runc", "bwrap", "chroot")) -> Outcome:
+    """Run the task by the first of `tools` that works here."""
+    passed_over: list[str] = []
+    for name in tools:
+        program = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+        if program is None:
+            passed_over.append(f"{name} is not installed")
+            continue
+        with tempfile.TemporaryDirectory(prefix="mobuild-sandbox-") as scratch:
+            outcome = _TOOLS[name](task, program, Path(scratch))
+        if outcome.by:
+            return Outcome(name, outcome.status, outcome.output, outcome.seconds, outcome.reason, tuple(passed_over))
+        passed_over.append(f"{name}: {outcome.reason}")
+    return Outcome("", None, reason="; ".join(passed_over), passed_over=tuple(passed_over))
+
+
+def _podman(task: Task, program: str, scratch: Path) -> Outcome:
+    name = f"mobuild-{uuid.uuid4().hex}"
+    runtime = ["--runtime", "runc"] if shutil.which("runc") or Path("/usr/sbin/runc").exists() else []
+    store = [program, "--root", f"{scratch}/s", "--runroot", f"{scratch}/r", *runtime]
+    # ulimits: podman's own are above the hard limits of a container, within which it cannot raise them (4.3.1)
+    limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
+    network = [] if task.has_network else ["--network", "none"]
+    first, *others = task.command
+    if task.layout:
+        started = ["--entrypoint", json.dumps([first]), f"oci:{task.layout}", *others]
+    else:
+        started = ["--unsetenv-all", "--rootfs", str(task.root.resolve()), *task.command]
+    words = [*store, "run", "--rm", "--name", name, *network, "--read-only", "--read-only-tmpfs=false", *limits]
+    words += ["--tmpfs", f"/tmp:size={_TMPFS_BYTES},mode=1777", "--user", f"{USER}:{USER}", "--cap-drop", "all"]
+    words += ["--security-opt", "no-new-privileges", "--http-proxy=false", *_pairs("--env", task.environment)]
+    try:
+        return _ended(task, [*words, *started], lambda status, output: status == 125)
+    finally:
+        _quietly([*store, "rm", "--force", "--time", "0", name])
+        _quietly([*store, "rmi", "--all", "--force"])
+        _quietly([*store, "unshare", "rm", "-rf", f"{scratch}/s"] if os.geteuid() else ["rm", "-rf", f"{scratch}/s"])
+
+
+def _runc(task: Task, program: str, scratch: Path) -> Outcome:
+    name = f"mobuild-{uuid.uuid4().hex}"
+    rootless = ["--rootless"] if os.geteuid() else []
+    made = subprocess.run([program, "spec", *rootless, "-b", str(scratch)], capture_output=True, text=True)
+    if made.returncode:
+        return Outcome("", None, reason=_last_line(made.stderr))
+    config = scratch / "config.json"
+    spec = json.loads(config.read_text())
+    spec["root"] = {"path": str(task.root.resolve()), "readonly": True}
+    spec["process"].update(
+        terminal=False,
+        user={"uid": USER, "gid": USER},
+        args=list(task.command),
+        env=[f"{key}={value}" for key, value in task.environment.items()],
+        cwd="/",
+        noNewPrivileges=True,
+        capabilities={},
+        rlimits=[],
+    )
+    spec["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["mode=1777"]})
+    if task.has_network:
+        spec["linux"]["namespaces"] = [each for each in spec["linux"]["namespaces"] if each["type"] != "network"]
+    config.write_text(json.dumps(spec))
+    try:
+        return _ended(task, [program, "run", "-b", str(scratch), name], _is_runc)
+    finally:
+        _quietly([program, "delete", "--force", name])
+
+
+def _is_runc(status: int, output: str) -> bool:
+    is_said = "runc run failed" in output or "level=error" in output
+    return status != 0 and is_said and "unable to start container process: exec:" not in output
+
+
+def _bwrap(task: Task, program: str, scratch: Path) -> Outcome:
+    words = [program, "--unshare-all", *(["--share-net"] if task.has_network else []), "--die-with-parent"]
+    words += ["--new-session", "--ro-bind", str(task.root.resolve()), "/", "--proc", "/proc", "--dev", "/dev"]
+    words += ["--tmpfs", "/tmp", "--uid", str(USER), "--gid", str(USER), "--chdir", "/", "--clearenv"]
+    for key, value in task.environment.items():
+        words += ["--setenv", key, value]
+    return _ended(task, [*words, *task.command], _is_bwrap)
+
+
+def _is_bwrap(status: int, output: str) -> bool:
+    return status != 0 and output.startswith("bwrap: ") and not output.startswith("bwrap: execvp ")
+
+
+def _chroot(task: Task, program: str, scratch: Path) -> Outcome:
+    if os.geteuid():
+        return Outcome("", None, reason="needs root")
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        return Outcome("", None, reason="unshare is not installed")
+    # Without /proc, ONNX Runtime does not know the CPU, and takes slow kernels.
+    steps = 'set -e; cd "$1"; mount --bind . "$1"; cd "$1"; mount -o remount,bind,ro .; mount -t proc proc proc; '
+    steps += 'mount -t tmpfs -o mode=1777 tmpfs tmp; chroot=$2; root=$1; shift 2; exec env -i "$@"'
+    spaces = ["--mount", "--pid", "--fork", "--kill-child", *([] if task.has_network else ["--net"])]
+    variables = [f"{key}={value}" for key, value in task.environment.items()]
+    inner = [*variables, program, f"--userspec={USER}:{USER}", ".", *task.command]
+    words = [unshare, *spaces, "sh", "-c", steps, "sh", str(task.root.resolve()), program, *inner]
+    prefixes = ("unshare: ", "mount: ", "chroot: ", "sh: ")
+    return _ended(task, words, lambda status, output: status != 0 and output.startswith(prefixes))
+
+
+_TOOLS: Mapping[str, Callable[[Task, str, Path], Outcome]] = {
+    "podman": _podman,
+    "runc": _runc,
+    "bwrap": _bwrap,
+    "chroot": _chroot,
+}
+
+
+def _ended(task: Task, words: Sequence[str], is_own: Callable[[int, str], bool]) -> Outcome:
+    """Run the words; `is_own` says of a status and the output that the tool failed, and not the command."""
+    begin = time.monotonic()
+    with tempfile.TemporaryFile() as file:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            status: int | None = process.wait(task.timeout_seconds)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _OUTPUT_BYTES))
+        output = file.read().decode("utf-8", "replace")
+    seconds = time.monotonic() - begin
+    if status is None:
+        return Outcome("it", None, output, seconds, f"did not end within {task.timeout_seconds:g} s")
+    if is_own(status, output):
+        return Outcome("", None, reason=_last_line(output) or f"ended with status {status}")
+    return Outcome("it", status, output, seconds)
+
+
+def _pairs(option: str, environment: Mapping[str, str]) -> Iterable[str]:
+    for key, value in environment.items():
+        yield from (option, f"{key}={value}")
+
+
+def _quietly(words: Sequence[str]) -> None:
+    """Clean up after a tool; what is not there is clean."""
+    subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_CLEANING_SECONDS, check=False)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
