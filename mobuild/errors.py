@@ -75,6 +75,10 @@ class GateFailed(MobuildError):
     """A measurement misses its constraint: measured, allowed, and what that blocks."""
 
 
+class PushFailed(MobuildError):
+    """An image could not be pushed: where to, what the registry said, what to do."""
+
+
 class StoreError(MobuildError):
     """The cache cannot be written or locked. Damaged objects are reasons to build, not errors."""
 
@@ -92,6 +96,7 @@ _BY_NAME = {
         Frozen,
         NodeFailed,
         GateFailed,
+        PushFailed,
         StoreError,
     )
 }

@@ -1,0 +1,67 @@
+"""Names of images in registries."""
+
+from __future__ import annotations
+
+import pytest
+
+from mobuild.errors import ConfigError
+from mobuild.image.references import Reference, parse
+
+DIGEST = "sha256:" + "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("r.io/team/det:v1", Reference("r.io", "team/det", "v1")),
+        ("r.io/det", Reference("r.io", "det", "latest")),
+        ("127.0.0.1:5000/a/b/c-d_e:V1.2_x", Reference("127.0.0.1:5000", "a/b/c-d_e", "V1.2_x")),
+        ("localhost/det:1", Reference("localhost", "det", "1")),
+        ("[::1]:5000/det", Reference("[::1]:5000", "det")),
+        ("docker.io/det:v1", Reference("docker.io", "library/det", "v1")),
+    ],
+)
+def test_a_reference_is_read(text: str, expected: Reference) -> None:
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "names no registry"),
+        ("det:v1", "names no registry"),
+        ("team/det:v1", "names no registry"),
+        ("https://r.io/det", "is a URL"),
+        (f"r.io/det@{DIGEST}", "has a digest; a push is to a tag"),
+        (f"r.io/det:v1@{DIGEST}", "has a digest; a push is to a tag"),
+        ("r.io/Team/det", "has capital letters in 'Team/det'"),
+        ("r.io/", "which is no repository"),
+        ("r.io/team//det", "which is no repository"),
+        ("r.io/team/../det", "which is no repository"),
+        ("r.io/det:", "has '', which is no tag"),
+        ("r.io/det:v 1", "has 'v 1', which is no tag"),
+        ("r.io/det:a:b", "has 'a:b', which is no tag"),
+        ("user@r.io/det", "has a digest"),
+        ("r.io:port/det", "which is no host"),
+        (f"r.io/{'a' * 300}", "has a repository of 300 letters"),
+    ],
+)
+def test_what_is_no_reference_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse(text)
+
+    assert why in str(refused.value)
+    assert "write it as image.push=registry/team/name:tag" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("r.io:5000/det", "https://r.io:5000/v2/"),
+        ("localhost:5000/det", "http://localhost:5000/v2/"),
+        ("127.0.0.1.evil.io/det", "https://127.0.0.1.evil.io/v2/"),
+        ("docker.io/team/det", "https://registry-1.docker.io/v2/"),
+    ],
+)
+def test_only_this_machine_is_asked_without_encryption(text: str, url: str) -> None:
+    assert parse(text).url == url
