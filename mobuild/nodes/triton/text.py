@@ -1,0 +1,42 @@
+"""Protocol buffers as text, for `config.pbtxt` (protobuf text format language specification).
+
+Written from plain values, so that a repository needs no protobuf to be made: a mapping is a message, a list a repeated
+field, and a word like TYPE_FP32 or KIND_GPU is an enumerator.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterator, Mapping
+
+_ENUMERATOR = re.compile(r"(TYPE|KIND|MODE|PRIORITY)_[A-Z0-9_]+")
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def message(fields: Mapping[str, Any]) -> str:
+    """The text of a message, a field a line, in the order of the mapping."""
+    return "\n".join(_lines(fields, "")) + "\n"
+
+
+def _lines(fields: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for name, value in fields.items():
+        if isinstance(value, (list, tuple)) and not any(isinstance(each, Mapping) for each in value):
+            yield f"{indent}{name}: [{', '.join(map(_scalar, value))}]"
+            continue
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(each, Mapping):
+                yield f"{indent}{name} {{"
+                yield from _lines(each, indent + "  ")
+                yield f"{indent}}}"
+            else:
+                yield f"{indent}{name}: {_scalar(each)}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if _ENUMERATOR.fullmatch(str(value)):
+        return str(value)
+    return '"' + "".join(_ESCAPES.get(letter, letter) for letter in str(value)) + '"'
