@@ -23,6 +23,7 @@ USER = 65532
 _TMPFS_BYTES = 1 << 30
 _OUTPUT_BYTES = 1 << 20
 _CLEANING_SECONDS = 60.0
+_OF_REGISTRIES = ("DOCKER_CONFIG", "REGISTRY_AUTH_FILE")  # podman 4.3 fails where they name no file
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,12 @@ def _ended(task: Task, words: Sequence[str], is_own: Callable[[int, str], bool])
     begin = time.monotonic()
     with tempfile.TemporaryFile() as file:
         process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={name: value for name, value in os.environ.items() if name not in _OF_REGISTRIES},
         )
         try:
             status: int | None = process.wait(task.timeout_seconds)

@@ -112,3 +112,12 @@ def test_without_any_tool_it_is_not_run_and_says_why(tmp_path: Path, monkeypatch
     outcome = run(Task(tmp_path, ["/bin/tell"], {}), ["podman", "bwrap"])
 
     assert str(outcome) == "not run: podman is not installed; bwrap is not installed"
+
+
+def test_no_login_to_a_registry_is_asked_for(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by("podman", Task(root, ["/bin/tell", "exit", "0"], {}, timeout_seconds=60))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "absent"))
+
+    outcome = run(Task(root, ["/bin/tell", "exit", "0"], {}, timeout_seconds=60), ["podman"])
+
+    assert str(outcome) == "passed in podman"
