@@ -16,12 +16,12 @@ from typing import Any, Iterable, Mapping, Sequence
 from mobuild.errors import ToolchainError
 
 _SERIALS = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/mobuild")
-KINDS = ("deb", "pypi")
+KINDS = {"deb": "deb", "wheel": "pypi"}  # as layers call them → in a package URL
 
 
 @dataclass(frozen=True)
 class Part:
-    """One package of the image. `type` is that of its package URL; `sha256` is that of the .deb or the wheel."""
+    """One package of the image. `type` is one of `KINDS`; `sha256` is that of the .deb or the wheel."""
 
     type: str
     name: str
@@ -79,9 +79,8 @@ def _package(part: Part, deb: Mapping[str, str]) -> Any:
     from cyclonedx.model.component import Component, ComponentType
     from packageurl import PackageURL
 
-    assert part.type in KINDS, part.type
     debian = {"namespace": "debian", "qualifiers": dict(deb)} if part.type == "deb" else {}
-    url = PackageURL(type=part.type, name=part.name, version=part.version, **debian)
+    url = PackageURL(type=KINDS[part.type], name=part.name, version=part.version, **debian)
     return Component(
         name=part.name,
         version=part.version,

@@ -15,7 +15,7 @@ cyclonedx = pytest.importorskip("cyclonedx")
 PARTS = (
     Part("deb", "libc6", "2.36-9+deb12u10", "a" * 64),
     Part("deb", "libstdc++6", "12.2.0-14+deb12u1", "b" * 64),
-    Part("pypi", "numpy", "2.4.6", "c" * 64),
+    Part("wheel", "numpy", "2.4.6", "c" * 64),
 )
 ENGINE = Engine("det", "1", {"engine.onnx": "d" * 64}, {"precision": "int8", "verdict": "passed"})
 DEB = {"arch": "amd64", "distro": "bookworm"}
