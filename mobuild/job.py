@@ -45,6 +45,14 @@ class Checking:
 
 
 @dataclass(frozen=True)
+class Publishing:
+    """Where a built image goes, None for nowhere, and whether also one that was judged by proxy."""
+
+    push: str | None = None
+    push_unproven: bool = False
+
+
+@dataclass(frozen=True)
 class Settings:
     """What steers a run and enters no key."""
 
@@ -69,6 +77,7 @@ class Settings:
     asked_device: bool  # whether the GPU of this machine decided something
     upkeep: Upkeep = Upkeep()
     checking: Checking = Checking()
+    publishing: Publishing = Publishing()
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,17 @@ class Checks(Protocol):
         """
 
 
+class Publishes(Protocol):
+    """A node whose artifact can be put where others fetch it: an action after the build, and never a node."""
+
+    def push(self, artifact: Path, reference: str) -> str:
+        """Push the artifact to `reference`; one line that tells what is there now, with its digest.
+
+        Raises:
+            PushFailed: it does not get there.
+        """
+
+
 class ChecksRoles(Protocol):
     """A node that can judge the roles of its needs, before any of them is built."""
 

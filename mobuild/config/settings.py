@@ -20,7 +20,7 @@ from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, read_yaml
 from mobuild.contract.codes import SAYS
 from mobuild.contract.request import Machine
 from mobuild.errors import ConfigError, did_you_mean
-from mobuild.job import Checking, Settings, Upkeep
+from mobuild.job import Checking, Publishing, Settings, Upkeep
 from mobuild.units import parse_age, parse_size
 from mobuild.versions import version_text
 
@@ -67,6 +67,10 @@ def _settings(app: DictConfig, project: Project) -> Settings:
         secrets=_secrets(app),
         upkeep=_upkeep(app),
         checking=_checking(app),
+        publishing=Publishing(
+            push=_text_or_none(app, "image.push", "registry/team/name:tag"),
+            push_unproven=_flag(app, "image.push_unproven"),
+        ),
     )
 
 

@@ -49,6 +49,9 @@ _STEERING = (
 )
 
 
+_ACTIONS = ("image.push", "image.push_unproven")  # after the build
+
+
 class Point:
     """One composition, as far as names depend on it: its values, the choice of each group, its nodes when asked."""
 
@@ -70,6 +73,7 @@ def variant_name(point: Point, overrides: Sequence[str], point_of: Callable[[Seq
     of_chains = [word for word in overrides if _is_of_chain(point, _key(word))]
     named = at_top + of_chains
     others = [word for word in overrides if _group(word) not in _PLACE + _STEERING and word not in named]
+    others = [word for word in others if _key(word) not in _ACTIONS]
     parts = [point.choices.get("hardware", "cpu").replace("/", ".")]
     if at_top:
         parts += _named_values(point, point_of(placing))

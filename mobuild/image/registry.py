@@ -53,6 +53,8 @@ class Pushed:
     digest: str
     sent: tuple[Descriptor, ...] = ()
     mounted: tuple[Descriptor, ...] = ()
+    kept: int = 0
+    """How many blobs were there already, or were mounted."""
 
     @property
     def sent_bytes(self) -> int:
@@ -92,7 +94,8 @@ class _Push:
                 f"push to {self._reference}: expected {self._image.descriptor.digest}, the registry has {digest}",
                 "someone else pushed the same tag meanwhile, or a proxy changes what passes",
             )
-        return Pushed(self._reference, digest, tuple(dict.fromkeys(sent)), tuple(dict.fromkeys(mounted)))
+        kept = len(self._image.blobs) - len(sent)
+        return Pushed(self._reference, digest, tuple(sent), tuple(mounted), kept)
 
     def _has(self, blob: Descriptor) -> bool:
         return bool(self._try(f"blob {blob.digest}", lambda: self._is_there(f"blobs/{blob.digest}")))

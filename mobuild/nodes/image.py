@@ -107,6 +107,13 @@ class Image:
             }
         )
 
+    def push(self, artifact: Path, reference: str) -> str:
+        from mobuild.image.pushing import push_artifact
+
+        pushed = push_artifact(artifact, reference)
+        sent = f"{len(pushed.sent)} of {len(pushed.sent) + pushed.kept} blobs sent, {pushed.sent_bytes} bytes"
+        return f"{reference}: {pushed} ({sent})"
+
     def _labels(self) -> Iterator[tuple[str, str]]:
         title = "org.opencontainers.image"
         yield f"{title}.title", self.recipe

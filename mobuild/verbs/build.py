@@ -20,6 +20,7 @@ from mobuild.steps import Plan
 from mobuild.store import Member
 from mobuild.store.failures import Owner
 from mobuild.verbs.offline import refuse_absent
+from mobuild.verbs.publishing import check_push, push
 from mobuild.verbs.session import Session, default_slots, findings, refuse, warn
 
 
@@ -41,6 +42,9 @@ def run(
 
     `on_error` hears of each refusal at once, and of failed nodes at the end; progress goes to standard error.
     """
+    if wrong := check_push(jobs):
+        on_error(wrong)
+        return None, [], [wrong]
     session = Session.open(jobs, make=True)
     allowed, refused = _judge(jobs, session, on_error)
     if not allowed:
@@ -59,6 +63,8 @@ def run(
     for error in misplaced:
         on_error(error)
     refused += misplaced
+    if not done.status:
+        refused += push(done, placed, on_error)
     for notice in _notices(done):
         messages.note(notice)
     terminal.summary(done, name, session.store.warnings, on_error)
@@ -91,6 +97,8 @@ def _frozen(plan: Plan, name: str, stale: Frozen, on_error: Callable[[MobuildErr
 def _offer_answer(done: Run, placed: Sequence[Placed], session: Session) -> None:
     """Let the command line be answered without a plan next time, when there was nothing to do."""
     is_idle = all(result.state == "fresh" and result.step.reasons == () for result in done.results.values())
+    if done.plan.jobs[0].settings.publishing.push:
+        return  # an action that each command asks for anew
     if done.plan.jobs[0].settings.junit or any(job.constraints.get("against") for job in done.plan.jobs):
         return  # a file that may be gone next time, a revision that may be another
     if answers.recorder is None or not is_idle or done.status or session.store.warnings:
