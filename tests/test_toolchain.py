@@ -191,6 +191,7 @@ def test_conda_install_is_seen_by_its_own_list(tmp_path):
     calls = tmp_path / "calls"
     python = fake_python(tmp_path / "env/bin", f"""echo x >> {calls}\necho '{{"version": "3.11.0", "paths": []}}'""")
     (tmp_path / "env/conda-meta").mkdir()
+    (tmp_path / "cache").mkdir()
 
     toolchain.probe(python, tmp_path / "cache")
     toolchain.probe(python, tmp_path / "cache")

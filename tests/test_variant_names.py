@@ -68,7 +68,7 @@ def test_what_is_added_beside_moves_no_variant(built: Project, tmp_path: Path, w
 
 STEERING = (
     *("frozen=true", "here=true", "report.junit=x.xml", "compare.build=true", "keep_going=false", "debug=true"),
-    *("format=json", "check.strict=true", "gc.age=1d", "pin.remove=true", "executor.slots=2"),
+    *("check.strict=true", "gc.age=1d", "pin.remove=true", "executor.slots=2"),
     "++constraints.engine_mb=1",
 )
 
