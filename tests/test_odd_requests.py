@@ -46,7 +46,7 @@ FILES = {
     "empty": "expected one ONNX file or 'model.onnx', found none",
     "folder.onnx": "expected one ONNX file or 'model.onnx', found none",
     "short.onnx": "is damaged near byte",
-    "zero.onnx": "expected an ONNX model, found one without a graph or opset",
+    "zero.onnx": "zero.onnx': is empty",
     "text.onnx": "is damaged near byte",
     "weights.bin": "weights.bin'",
     "pipe.onnx": "is neither a file nor a folder",
