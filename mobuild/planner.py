@@ -162,7 +162,8 @@ class Planner:
         members = self._members(producer)
         if edge.member in members:
             return members[edge.member]
-        below = [[name, digest] for name, digest in sorted(members.items()) if name.startswith(f"{edge.member}/")]
+        shown = {**members, **(producer.source.others if producer.source else {})}
+        below = [[name, digest] for name, digest in sorted(shown.items()) if name.startswith(f"{edge.member}/")]
         if not below:
             raise SourceError(
                 f"node {producer.spec.name!r} has no member {edge.member!r}", f"Members: {', '.join(members) or 'none'}"

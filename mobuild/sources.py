@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -36,6 +36,8 @@ class SourceContent:
     files: Mapping[str, Path]  # every file that counts, by its name in the folder or bundle
     digests: Mapping[str, Digest]  # of the same files
     is_folder: bool
+    others: Mapping[str, str] = field(default_factory=dict)
+    """What else a listing shows: empty folders (`name/` → nothing), links to nothing or upwards (name → `link`)."""
 
     def tokens(self) -> tuple[str, ...]:
         """The stat tokens of the files as they are now; whoever wrote to one of them changed its token.
@@ -52,7 +54,8 @@ class SourceContent:
 def local_digest(path: Path, files: StatCache, said_by: str = "uri: … in the recipe") -> SourceContent:
     """The content of the local source at `path`, which stands in `said_by`.
 
-    A folder has the digest that the store would give it; a model without external data that of its file.
+    A folder has the digest that the store would give it, unless it shows what the store does not keep (`others`); a
+    model without external data that of its file.
 
     Raises:
         SourceError: it is missing, unreadable, a placeholder for the real file, or incomplete.
@@ -108,12 +111,16 @@ def _bundle(model: Path, data: Mapping[str, Path], files: StatCache) -> SourceCo
 
 
 def _folder(folder: Path, files: StatCache) -> SourceContent:
-    found = dict(sorted(_walk(folder, "", (folder.resolve(),))))
+    shown = dict(sorted(_walk(folder, "", (folder.resolve(),))))
+    found = {name: path for name, path in shown.items() if path.is_file()}
+    others = {name: "" if name.endswith("/") else "link" for name in shown.keys() - found.keys()}
     members = {name: _member(path, files) for name, path in found.items()}
     size_bytes = sum(member.size_bytes for member in members.values())
     digests = {name: member.digest for name, member in members.items()}
     digest = digest_bytes(listing.encode(members))
-    return SourceContent(folder, digest, size_bytes, found, digests, is_folder=True)
+    if others:
+        digest = digest_bytes(canonical({"files": digest, "others": others}))
+    return SourceContent(folder, digest, size_bytes, found, digests, is_folder=True, others=others)
 
 
 def _member(path: Path, files: StatCache) -> listing.Member:
@@ -124,23 +131,25 @@ def _member(path: Path, files: StatCache) -> listing.Member:
 
 
 def _walk(folder: Path, prefix: str, above: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
-    """(name, path) of every file that counts; `above` are the real folders on the way down."""
+    """(name, path) of all that a listing shows and that counts: files, empty folders (`name/`), links that lead to
+    nothing or upwards; `above` are the real folders on the way down."""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         path, name = Path(entry.path), prefix + entry.name
         if any(fnmatch(entry.name, pattern) for pattern in _LEFT_OUT):
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(path, name + "/", (*above, path.resolve()))
+            yield from list(_walk(path, name + "/", (*above, path.resolve()))) or [(name + "/", path)]
         elif path.is_dir():  # of pathlib, for which a link to itself is no folder, and no error
             _check_loop(path, above)
-        elif path.is_file():
             yield name, path
-        elif not entry.is_symlink():
+        elif path.is_file() or entry.is_symlink():
+            yield name, path
+        else:
             raise SourceError(f"source '{path}': is neither a file nor a folder")
 
 
 def _check_loop(link: Path, above: tuple[Path, ...]) -> None:
-    # A link upwards adds nothing that is not counted. Another one would add files that tools see, uncounted.
+    # A link upwards adds no files that are not counted. Another one would add files that tools see, uncounted.
     if link.resolve() not in above:
         raise SourceError(
             f"source '{link}': is a link to a folder, which is not followed",

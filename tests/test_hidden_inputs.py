@@ -250,3 +250,26 @@ def test_a_hidden_input_is_noticed_and_its_revert_is_free(name: str, exported: P
     shutil.copytree(tmp_path / "original/libraries", project.root / "libraries", dirs_exist_ok=True)
     project.mobuild("target=onnx", env=_path(project))
     assert project.states(recipe="small")["onnx"] == "fresh"
+
+
+EMPTY = """\
+  classes: {kind: source, uri: classes}
+  all: {kind: command, cmd: "python tools/count.py {in.classes} {out}", in: {classes: classes}, out: .txt}
+  some: {kind: command, cmd: "python tools/count.py {in.pets} {out}", in: {pets: classes/pets}, out: .txt}
+"""
+COUNT = "import os, sys\n\nopen(sys.argv[2], 'w').write(str(sum(len(each[1]) for each in os.walk(sys.argv[1]))))\n"
+
+
+@pytest.mark.parametrize("target", ["all", "some"])
+def test_an_empty_folder_in_a_declared_one_counts(tmp_path: Path, target: str) -> None:
+    """Code that counts folders sees it: a classifier has as many classes."""
+    project = recipe_project(tmp_path, EMPTY, {"tools/count.py": COUNT, "classes/pets/cat/1.txt": "1"})
+    before = Path(project.mobuild(f"target={target}").out.strip()).read_text()
+
+    (project.root / "classes/pets/bird").mkdir()
+    after = Path(project.mobuild(f"target={target}").out.strip()).read_text()
+    (project.root / "classes/pets/bird").rmdir()
+    reverted = project.mobuild(f"target={target}")
+
+    assert int(after) == int(before) + 1
+    assert "fresh" in reverted.err and "built" not in reverted.err

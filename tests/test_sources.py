@@ -97,7 +97,26 @@ def remove(root: Path) -> None:
     (root / "one.txt").unlink()
 
 
-@pytest.mark.parametrize("change", [add, swap, rename, remove])
+def make_empty_folder(root: Path) -> None:
+    (root / "a" / "bird").mkdir()
+
+
+def link_to_nothing(root: Path) -> None:
+    (root / "a" / "gone").symlink_to("nowhere")
+
+
+def link_upwards(root: Path) -> None:
+    (root / "a" / "loop").symlink_to(root)
+
+
+def link_to_itself(root: Path) -> None:
+    (root / "a" / "self").symlink_to("self")
+
+
+CHANGES = [add, swap, rename, remove, make_empty_folder, link_to_nothing, link_upwards, link_to_itself]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_changed_folder_has_another_digest(tmp_path: Path, files: StatCache, change: Callable[[Path], None]) -> None:
     root = folder(tmp_path / "calib")
     before = local_digest(root, files).digest
@@ -117,14 +136,22 @@ def test_link_to_a_file_counts_as_the_file(tmp_path: Path, files: StatCache) -> 
     assert local_digest(linked, files).digest == before
 
 
-def test_link_upwards_adds_nothing(tmp_path: Path, files: StatCache) -> None:
+def test_link_upwards_adds_no_files(tmp_path: Path, files: StatCache) -> None:
     root = folder(tmp_path / "calib")
-    before = local_digest(root, files).digest
+    before = local_digest(root, files).files
 
-    (root / "a" / "loop").symlink_to(root)
-    (root / "a" / "self").symlink_to("self")
+    link_upwards(root)
 
-    assert local_digest(root, files).digest == before
+    assert local_digest(root, files).files == before
+
+
+def test_moved_folder_with_links_keeps_its_digest(tmp_path: Path, files: StatCache) -> None:
+    here, there = folder(tmp_path / "here"), folder(tmp_path / "there")
+    for root in (here, there):
+        link_upwards(root)
+        make_empty_folder(root)
+
+    assert local_digest(here, files).digest == local_digest(there, files).digest
 
 
 def test_link_to_another_folder_is_refused(tmp_path: Path, files: StatCache) -> None:
