@@ -172,3 +172,13 @@ def install(project: Project, version: str) -> None:
     (site / "scaling.py").write_text(f"FACTOR = {version}\n")
     (site / f"scaling-{version}.dist-info").mkdir()
     (site / f"scaling-{version}.dist-info/top_level.txt").write_text("scaling\n")
+
+
+def test_the_log_of_the_last_build_stays_when_an_input_changed(tmp_path: Path) -> None:
+    nodes = """  c: {kind: command, cmd: "sh -c 'echo made; echo 1 > $0' {out}", out: .txt}\n"""
+    project = recipe_project(tmp_path, nodes)
+    project.mobuild("target=c")
+    project.edit("recipes/small.yaml", "echo 1", "echo 2")
+
+    assert "stale" in project.mobuild("plan", "target=c").out
+    assert project.mobuild("log", "c").out == "made\n"

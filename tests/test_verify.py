@@ -224,3 +224,17 @@ def test_what_a_kept_failure_needs_is_no_stray(tmp_path: Path) -> None:
 
     assert verify(project)["stray_objects"] == json.loads(logged)["stray_objects"] == 0
     assert list(project.cache.glob("objects/*/*"))
+
+
+def test_a_damaged_log_is_told_once_as_damage_and_then_as_lost(project: Project) -> None:
+    """Nothing needs a log, so its loss must not fail every later run."""
+    project.mobuild("target=[end,stamp]")
+    record = json.loads(next(project.cache.glob("records/*/*/*.json")).read_text())
+    log = project.cache / "objects" / record["log"][:2] / record["log"][2:]
+    log.chmod(0o644)
+    log.write_text("another text")
+
+    first, second = verify(project, status=1), verify(project)
+
+    assert {(one["problem"], one["part"]) for one in first["damaged"]} == {("damaged", "log")}
+    assert {(one["problem"], one["part"]) for one in second["damaged"]} == {("lost", "log")}

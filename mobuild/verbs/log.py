@@ -33,9 +33,7 @@ def log(jobs: Sequence[Job]) -> int:
             running = _running(session, step)
             path = running or _failed(last, target) or _built(session, step)
             if path is None:
-                raise NodeFailed(
-                    f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r} has no log", _hint(last, target, job)
-                )
+                raise _missing(step, job, target, last)
             text = path.read_text(errors="replace")
             if running:
                 text = cleaned(text, job.settings.secrets)  # as it will be in the end
@@ -57,10 +55,20 @@ def _failed(last: Mapping[str, Any], target: str) -> Path | None:
 
 
 def _built(session: Session, step: Step) -> Path | None:
-    record = step.record
+    record = step.record or step.past
     if record is None or record.log is None or not session.store.objects.holds(record.log):
         return None
     return session.store.objects.path(record.log)
+
+
+def _missing(step: Step, job: Job, target: str, last: Mapping[str, Any]) -> NodeFailed:
+    where = f"recipe {job.recipe!r}, variant {job.variant!r}: "
+    if (record := step.record or step.past) and record.log:
+        return NodeFailed(
+            f"{where}the log of {target!r} in the cache was lost or damaged",
+            "its artifact does not need it; the next build of it writes another",
+        )
+    return NodeFailed(f"{where}{target!r} has no log", _hint(last, target, job))
 
 
 def _hint(last: Mapping[str, Any], target: str, job: Job) -> str:

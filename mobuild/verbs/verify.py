@@ -23,7 +23,7 @@ from mobuild.verbs.session import Session
 
 _FATES = {
     "artifact": "its record was set aside, and it is built again when it is needed",
-    "log": "the artifact is whole",
+    "log": "the artifact is whole, and nothing needs its log",
     "record": "it was set aside",
     "stray": "no record needs it",
 }
@@ -148,7 +148,8 @@ def _row(planned: Plan, step: Step, builder: Builder, store: Store) -> dict[str,
 
 
 def _end(document: dict[str, Any], settings: Settings) -> int:
-    damages, failed = document["damaged"], [row for row in document.get("rebuilt", ()) if row["result"] == "failed"]
+    failed = [row for row in document.get("rebuilt", ()) if row["result"] == "failed"]
+    damages = [row for row in document["damaged"] if (row["problem"], row["part"]) != ("lost", "log")]
     if settings.format == "json":
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
