@@ -110,7 +110,7 @@ def test_help_has_a_line_for_every_verb(toy: Project) -> None:
 @pytest.mark.parametrize(
     ("verb", "told"),
     [
-        ("init", "mobuild init NAME: write recipes/NAME.yaml and .py that build\n"),
+        ("init", "mobuild init NAME, or weights.pt, det.onnx, hf:org/name: write a recipe\n"),
         ("adopt", "mobuild adopt -- LINE: write a recipe from a line of trtexec, Polygraphy, onnxsim, …\n"),
         ("clean", "mobuild clean: remove build/, never the cache\n"),
     ],

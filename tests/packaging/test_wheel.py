@@ -79,14 +79,14 @@ def test_the_only_recipe_of_a_folder_is_the_default(installed: Environment, tmp_
     built = installed.mobuild(tmp_path, "target=engine", "nodes.onnx.exporter=torchscript")
 
     assert Path(built.out.strip()).parent.parent == tmp_path / "build/det"
-    assert tree(tmp_path) == {"recipes", "build", "cache", ".gitignore"}
+    assert tree(tmp_path) == {"recipes", "build", "cache", ".gitignore", ".mobuild.schema.json"}
 
 
 def test_a_sweep_litters_nothing(installed: Environment, tmp_path: Path) -> None:
     rows = installed.mobuild(tmp_path, "-m", "plan", "target=engine", "hardware=cpu,l4").out.splitlines()
 
     assert [row.split()[1] for row in rows if row.endswith("'sanitized'")] == ["crepe_tiny/cpu", "crepe_tiny/l4"]
-    assert tree(tmp_path) == {"cache"}
+    assert tree(tmp_path) == set()
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_foreign_hydra_project_is_left_alone_and_named(installed: Environment,
     assert f"note: {training}/conf has no folder of mobuild's groups" in listed.err
     assert planned.out.splitlines()[-1].split()[:3] == ["waiting", "crepe_tiny/cpu", "engine"]
     assert files_below(training / "conf") == before
-    assert tree(training) == {"conf", "pyproject.toml", "src", "cache"}
+    assert tree(training) == {"conf", "pyproject.toml", "src"}
 
 
 def test_the_folder_that_a_foreign_project_names_is_used(installed: Environment, training: Path) -> None:
