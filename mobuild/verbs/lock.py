@@ -91,9 +91,12 @@ def _check_answers(uri: str, silent: Mapping[str, str]) -> None:
 
 
 def _said(uri: str, before: pins.Pin | None, now: pins.Pin) -> str:
-    name, size = pins.name_of(uri), about(now.size_bytes)
+    name = pins.name_of(uri)
+    size = f"{about(now.size_bytes)}, " if now.size_bytes else ""  # pip tells none of a wheel that it only resolves
     if before is None:
-        return f"pinned {name} ({size}, SHA-256 {now.sha256})"
+        return f"pinned {name} ({size}SHA-256 {now.sha256})"
     if before.sha256 == now.sha256:
-        return f"as before {name} ({size})"
-    return f"moved {name}: SHA-256 {before.sha256} → {now.sha256} ({about(before.size_bytes)} → {size})"
+        return f"as before {name}" + (f" ({size[:-2]})" if size else "")
+    return (
+        f"moved {name}: SHA-256 {before.sha256} → {now.sha256} ({about(before.size_bytes)} → {about(now.size_bytes)})"
+    )
