@@ -39,8 +39,12 @@ class Placed:
 
 
 def run_name() -> str:
-    """A name for this run, unique enough for one project: `20261130-031500-a1b2`."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
+    """A name for this run, unique enough for one project: `20261130-031500-123a1b2`.
+
+    Names sort as runs begin, to the millisecond: `latest` is the last of them.
+    """
+    now = datetime.now(UTC)
+    return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03}{os.urandom(2).hex()}"
 
 
 def variant_folder(job: Job) -> Path:

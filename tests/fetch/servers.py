@@ -55,7 +55,8 @@ class Handler(BaseHTTPRequestHandler):
     def send(self, body: bytes, status: int = 200, **headers: str) -> None:
         """A whole answer."""
         self.begin(status, **{"Content_Length": str(len(body)), **headers})
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def begin(self, status: int = 200, **headers: str) -> None:
         self.send_response(status)
