@@ -61,7 +61,7 @@ class Run:
         """One error for each node of each job that misses a constraint."""
         found = []
         for number, job in enumerate(self.plan.jobs):
-            for name in job.graph.nodes:
+            for name in job.graph.nodes if job.constraints else ():
                 judged = self.verdict(number, name)
                 if judged and judged.blocks:
                     found.append(_gate_failed(job, name, judged))

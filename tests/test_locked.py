@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +110,34 @@ def test_a_set_is_made_into_an_environment_once_and_again_when_it_was_left_half(
     assert was_made_once
     assert not (place / "kept").exists()
     assert '"scaling": "1.0"' in Path(f"{first}.json").read_text()
+
+
+def test_processes_that_need_one_set_at_once_make_it_once(project: Project, wheels: Path, tmp_path: Path) -> None:
+    """Over three clones that share a cache: no node is of use to two of them, the environment is."""
+    environment = {
+        **os.environ,
+        **pip(wheels),
+        "MOBUILD_CACHE": str(project.cache),
+        "PIP_LOG": str(tmp_path / "pip.log"),
+    }
+    running = []
+    for number in range(3):
+        clone = tmp_path / f"clone{number}"
+        shutil.copytree(project.root, clone)
+        with (clone / "tool.py").open("a") as tool:
+            tool.write(f"NUMBER = {number}\n")
+        words = (sys.executable, "-m", "mobuild", "target=note", "toolchain.requirements=all.lock")
+        running.append(
+            subprocess.Popen(
+                words, cwd=clone, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        )
+    ended = [(*process.communicate(timeout=300), process.returncode) for process in running]
+
+    assert [status for _, _, status in ended] == [0, 0, 0], [err for _, err, _ in ended]
+    notes = {(tmp_path / f"clone{n}" / out.strip()).read_text() for n, (out, _, _) in enumerate(ended)}
+    assert len(notes) == 1
+    assert (tmp_path / "pip.log").read_text().count("Successfully installed needy") == 1
 
 
 def test_a_comment_in_the_set_and_a_package_that_nobody_imports_change_no_key(project: Project) -> None:
