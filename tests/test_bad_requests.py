@@ -281,13 +281,6 @@ def test_the_default_recipe_may_have_any_name(tmp_path: Path) -> None:
     assert done.out == "stale    kleines Netz (1)/cpu c  never built\n"
 
 
-def test_two_models_of_one_name_do_not_share_a_folder(toy: Project) -> None:
-    done = toy.mobuild("plan", "-m", "model=a/det.onnx,b/det.onnx", check=False)
-
-    assert done.status == 2
-    assert done.errors[-1].startswith("model=a/det.onnx and model=b/det.onnx would lie in one folder, build/det/cpu\n")
-
-
 def test_a_model_named_like_a_recipe_does_not_take_its_folder(toy: Project) -> None:
     done = toy.mobuild("plan", "model=toy.onnx", check=False)
 

@@ -81,9 +81,6 @@ class Entry:
                 self.status = max(self.status, self._reported(error))
         if not jobs:
             return
-        if clash := _clash(jobs):
-            self.status = self._reported(clash)
-            return
         if self._stands_in:
             messages.note(
                 f"there is no recipe in {self.project.root}, so this is about the shipped example {EXAMPLE!r}; "
@@ -125,20 +122,6 @@ class Entry:
 
         task.run_all = self.run_all  # type: ignore[attr-defined]
         return task
-
-
-def _clash(jobs: Sequence[Any]) -> ConfigError | None:
-    """Two models of a sweep that would lie in one folder: files of one name."""
-    models: dict[tuple[str, str], str] = {}
-    for job in (job for job in jobs if isinstance(job, Job)):
-        for word in (word for word in job.overrides if word.startswith("model=")):
-            other = models.setdefault((job.recipe, job.variant), word)
-            if other != word:
-                return ConfigError(
-                    f"{other} and {word} would lie in one folder, build/{job.recipe}/{job.variant}",
-                    "give the files names of their own, or build them one after the other in projects of their own",
-                )
-    return None
 
 
 def compose_targets(words: Words, project: Project) -> tuple[str, Mapping[str, str]]:

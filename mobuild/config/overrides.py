@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mobuild.config.project import Project
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, default_recipe, own_recipes
@@ -104,12 +103,6 @@ def complete(words: Words, project: Project, needs_recipe: bool = True) -> list[
     if model not in (None, "null"):
         if recipe not in (None, ONNX_RECIPE):
             raise ConfigError(f"model={model} beside recipe={recipe}: a model stands for a recipe", "drop one of them")
-        stem = Path(model.strip("'\"")).stem
-        if stem in own_recipes(project):
-            raise ConfigError(
-                f"model={model}: would lie in build/{stem}, where recipe {stem!r} of this project has its artifacts",
-                "rename the file, or start at it in a recipe: nodes: {onnx: {kind: source, uri: …}}",
-            )
         return [*(word for word in overrides if _key(word) != "recipe"), f"recipe={ONNX_RECIPE}"]
     if recipe is None and needs_recipe and not words.asks_for_help:
         overrides.append(f"recipe={_quoted(default_recipe(project))}")

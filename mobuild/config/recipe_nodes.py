@@ -21,10 +21,11 @@ from mobuild import pins
 from mobuild.config import given
 from mobuild.config.backend import REST, chosen_backend
 from mobuild.config.build_node import construct, texts
+from mobuild.config.model_name import check_free, check_model, model_name
 from mobuild.config.overrides import ONNX_RECIPE
 from mobuild.config.project import Project, once
 from mobuild.config.reading import NODE, conf_defaults, conf_file, conf_names, plain, raw
-from mobuild.config.recipes import recipe_file
+from mobuild.config.recipes import own_recipes, recipe_file
 from mobuild.config.settings import seconds
 from mobuild.config.toolchain import chosen, refuse_unknown_keys
 from mobuild.errors import ConfigError, did_you_mean
@@ -56,8 +57,9 @@ class RecipeNodes:
         file = recipe_file(project, choice)
         if choice == ONNX_RECIPE:
             # A model given on the command line is named after its file and lies where the user stands.
-            _check_model(app.model)
-            self.recipe, self.root = Path(str(app.model)).stem, Path.cwd()
+            check_model(app.model)
+            self.recipe, self.root = model_name(app.model, Path.cwd(), project.root), Path.cwd()
+            check_free(self.recipe, app.model, own_recipes(project))
             self.folder, self.lock = self.root, project.root / "recipes" / f"{self.recipe}.lock"
         else:
             assert file is not None, choice
@@ -328,9 +330,3 @@ def _env(configured: Any, node: Any, where: str, secrets: Sequence[str]) -> dict
                 "leave it out: secrets are passed on as they are, and never enter a key",
             )
     return variables
-
-
-def _check_model(model: Any) -> None:
-    """A path that ends in a file's name, since the recipe is named after it."""
-    if not isinstance(model, str) or not Path(model).stem or model.endswith((".", "/")):
-        raise ConfigError(f"model: expected the path of an ONNX file, found {model!r}", "model=det.onnx")

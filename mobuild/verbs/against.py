@@ -66,7 +66,7 @@ class _Side:
         place = "here" if folder == job.settings.project else f"at {job.settings.against}"
         keys = answer(folder, job, place, "mobuild.config.origins", words)
         plan = answer(folder, job, place, "mobuild", ["plan", "format=json", *words])
-        return _Side(keys, {step["node"]: step for step in plan["steps"]})
+        return _Side(keys, {name: step for step in plan["steps"] for name in step["names"]})
 
 
 def _keys(there: _Side, here: _Side) -> list[Difference]:
@@ -83,8 +83,9 @@ def _keys(there: _Side, here: _Side) -> list[Difference]:
 def _nodes(there: _Side, here: _Side) -> list[Difference]:
     """Code and content of the nodes on both sides; their parameters are keys already."""
     found = []
-    for name in here.nodes:
-        old, new = there.nodes.get(name, {}), here.nodes[name]
+    for node in here.nodes:
+        old, new = there.nodes.get(node, {}), here.nodes[node]
+        name = new["node"]
         for part in ("code", "toolchain"):
             before, after = old.get(part, {}), new.get(part, {})
             changed = [one for one in sorted(before.keys() | after.keys()) if before.get(one) != after.get(one)]
