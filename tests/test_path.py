@@ -54,13 +54,51 @@ def test_what_was_changed_in_place_is_not_up_to_date(project: Project, name: str
     assert "is not up to date: it differs from the artifact in the cache" in done.err
 
 
-def test_what_lies_in_the_cache_alone_is_not_built_here(project: Project) -> None:
+def test_what_lies_in_the_cache_alone_is_said_to_and_comes_back(project: Project) -> None:
     project.mobuild("clean")
 
     done = project.mobuild("path", "copy", check=False)
 
     assert (done.status, done.out) == (1, "")
-    assert "'copy' is not built; expected" in done.err
+    assert done.errors == (
+        "recipe 'small', variant 'cpu': 'copy' is in the cache and not in build/; "
+        f"expected {project.root}/build/small/cpu/copy.txt\n"
+        "  put it there, which runs nothing: mobuild target=copy recipe=small",
+    )
+    assert project.built("recipe=small", "target=copy", recipe="small") == set()
+    assert project.mobuild("path", "copy").err == ""
+
+
+def test_what_a_failed_build_took_away_is_in_the_cache_once_its_cause_is_gone(project: Project) -> None:
+    project.edit("recipes/small.yaml", "cp {in.copy} {out}/a", "cp {in.copy} {out}/no/a")
+    project.mobuild("target=prep", check=False)
+
+    failed = project.mobuild("path", "prep", check=False)
+    project.edit("recipes/small.yaml", "cp {in.copy} {out}/no/a", "cp {in.copy} {out}/a")
+    back = project.mobuild("path", "prep", check=False)
+
+    assert "'prep' is not built; expected" in failed.errors[0]
+    assert "its last build failed: node 'prep': " in failed.errors[0]
+    assert project.mobuild("plan", "target=prep").out.splitlines()[-1].startswith("fresh ")
+    assert "'prep' is in the cache and not in build/" in back.errors[0]
+
+
+def test_one_target_that_is_not_there_hides_no_other(project: Project) -> None:
+    (project.root / "build/small/cpu/copy.txt").unlink()
+
+    done = project.mobuild("path", "target=[copy,prep]", check=False)
+
+    assert (done.status, done.out) == (1, f"{project.root}/build/small/cpu/prep\n")
+    assert len(done.errors) == 1
+
+
+def test_a_source_that_is_gone_is_told_with_what_helps(project: Project) -> None:
+    (project.root / "text.txt").unlink()
+
+    done = project.mobuild("path", "text", check=False)
+
+    assert done.errors[0].startswith("recipe 'small', variant 'cpu': 'text' is not built; expected ")
+    assert "there is no such file" in done.errors[0] and "put it there, or write where it is" in done.errors[0]
 
 
 def test_what_cannot_be_planned_any_more_is_not_up_to_date(project: Project) -> None:

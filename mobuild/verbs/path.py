@@ -10,53 +10,66 @@ from mobuild.graph import local_source
 from mobuild.job import Job
 from mobuild.report import messages
 from mobuild.report.artifacts import artifact_path
-from mobuild.steps import Step
+from mobuild.report.explanation import reasons
+from mobuild.steps import Plan, Step
 from mobuild.store import Store
 from mobuild.verbs.session import Session
 
 
 def path(jobs: Sequence[Job]) -> int:
-    """Print one path per target and job; 1 when what lies there is not what a build would leave there.
-
-    Raises:
-        NodeFailed: it was not built yet; the message says the command.
-    """
+    """Print one path per target and job; 1 when what lies there is not what a build would leave there."""
     session = Session.open(jobs)
     planned = session.plan(jobs)
     status = 0
     for number, job in enumerate(jobs):
         for target in job.graph.targets:
             step = planned.steps[planned.of[number][target]]
-            found = _existing(job, target, step)
+            found, expected = _existing(job, target, step)
+            if found is None:
+                messages.error(_absent(planned, step, job, target, expected))
+                status = 1
+                continue
             print(found)
-            if outdated := _outdated(step, found, session.store):
-                messages.warning(
-                    f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r} is not up to date: {outdated}\n"
-                    f"  build it: mobuild {job.words}"
-                )
+            if outdated := _outdated(planned, step, found, session.store):
+                messages.warning(f"{_label(job, target)} is not up to date: {outdated}\n  {_fix(step, job)}")
                 status = 1
     return status
 
 
-def _existing(job: Job, target: str, step: Step) -> Path:
+def _label(job: Job, target: str) -> str:
+    return f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r}"
+
+
+def _existing(job: Job, target: str, step: Step) -> tuple[Path | None, Path]:
+    """What lies where the artifact of a target belongs, and where that is."""
     if local := local_source(step.spec):
         candidates = [local]
     else:
-        found = artifact_path(job, target, step.spec.node.suffix)
-        candidates = [found, found.with_suffix("")]
-    existing = next((one for one in candidates if one.exists()), None)
-    if existing is None:
-        raise NodeFailed(
-            f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r} is not built; expected {candidates[0]}",
-            f"build it: mobuild {job.words}",
+        expected = artifact_path(job, target, step.spec.node.suffix)
+        candidates = [expected, expected.with_suffix("")]
+    return next((one for one in candidates if one.exists()), None), candidates[0]
+
+
+def _absent(planned: Plan, step: Step, job: Job, target: str, expected: Path) -> NodeFailed:
+    """Why nothing lies there, in the words of `plan`, and what helps."""
+    why = "; ".join(reasons(planned, step))
+    if step.state == "fresh" and not why:
+        return NodeFailed(
+            f"{_label(job, target)} is in the cache and not in build/; expected {expected}",
+            f"put it there, which runs nothing: mobuild {job.words}",
         )
-    return existing
+    return NodeFailed(f"{_label(job, target)} is not built; expected {expected}\n  {why}", _fix(step, job))
 
 
-def _outdated(step: Step, found: Path, store: Store) -> str:
+def _fix(step: Step, job: Job) -> str:
+    """What to do about a step: what its error says, else the build."""
+    return (step.error.hint if step.error else "") or f"build it: mobuild {job.words}"
+
+
+def _outdated(planned: Plan, step: Step, found: Path, store: Store) -> str:
     """Why a build would leave something else at `found`; empty when it would not."""
-    if step.state != "fresh":
-        return "; ".join(step.reasons)
+    if why := reasons(planned, step):
+        return "; ".join(why)
     if step.record and not store.objects.is_copy(step.record.artifact.digest, found):
         return "it differs from the artifact in the cache"
     return ""
