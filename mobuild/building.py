@@ -31,10 +31,11 @@ from mobuild.observers.environment import of_programs
 from mobuild.planner import Planner
 from mobuild.results import Result
 from mobuild.staging import stage
-from mobuild.steps import Step
+from mobuild.steps import Step, code_files
 from mobuild.store import Condition, Record, Store
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.failures import Owner
+from mobuild.store.record import FILE_OF
 
 _NEARLY_FULL_BYTES = 1 << 20
 
@@ -242,6 +243,7 @@ class Builder:
                 "machine": platform.machine(),
                 "mobuild": __version__,
                 "started": started,
+                **{f"{FILE_OF}{name}": file for name, file in code_files(step.ways[-1]).items()},
             },
         )
 

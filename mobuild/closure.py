@@ -7,7 +7,7 @@ conditions of the record. Third-party code counts by distribution; here only its
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +30,7 @@ class Closure:
     imports: tuple[str, ...]  # third-party, top-level names
     missing: tuple[str, ...]  # found nowhere: optional, or only there when the code runs
     variables: tuple[str, ...]  # of the environment, that the modules read by name
+    places: Mapping[str, Path] = field(default_factory=dict)  # of `modules`
 
 
 def closure(
@@ -80,6 +81,7 @@ class _Walk:
     imports: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)
+    places: dict[str, Path] = field(default_factory=dict)
     seen: dict[str, Found | None] = field(default_factory=dict)
 
     def add(self, name: str) -> bool:
@@ -96,8 +98,9 @@ class _Walk:
         self._read(name, path, is_package=False)
 
     def closure(self) -> Closure:
-        found = (tuple(sorted(each)) for each in (self.imports, self.missing, self.variables))
-        return Closure(dict(sorted(self.modules.items())), tuple(sorted(self.files)), *found)
+        imports, missing, variables = (tuple(sorted(each)) for each in (self.imports, self.missing, self.variables))
+        modules, files = dict(sorted(self.modules.items())), tuple(sorted(self.files))
+        return Closure(modules, files, imports, missing, variables, self.places)
 
     def _find(self, parent: str, last: str) -> Found | None:
         package = self.seen.get(parent)
@@ -118,6 +121,7 @@ class _Walk:
 
     def _read(self, name: str, path: Path, is_package: bool) -> None:
         self.files.add(path)
+        self.places[name] = path
         if path.suffix != ".py":
             self.modules[name] = self.digest_of(path)
             return

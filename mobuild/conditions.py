@@ -18,7 +18,7 @@ from mobuild.declaring import how
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import Change, sha256_file
-from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, value_digest
+from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, names_in, value_digest
 from mobuild.observers.files import folder_digest
 from mobuild.observers.native import CHANGING
 from mobuild.observers.presence import is_there, link_digest
@@ -28,6 +28,8 @@ from mobuild.toolchain import Environment
 
 _DECLARABLE = ("file", "folder", "presence", "link", "environment")
 _MODULES = (".py", ".pyc", ".pyo", ".so")
+_WHOLE = f"environment {WHOLE} (the code looks at all variables, so it counts which ones are set)"
+_DIGITS = 12  # of a digest
 _SHOWN = 6  # of the inputs that a warning names
 
 
@@ -101,15 +103,19 @@ def undeclared_inputs(node: str, found: Sequence[Condition]) -> NodeFailed:
 def broken(wanted: Sequence[Condition], here: Surroundings, files: StatCache) -> tuple[Change, ...]:
     """The conditions that do not hold now, as changes from what the record saw."""
     pairs = ((one, _current(one, here, files)) for one in wanted)
-    return tuple(
-        Change(f"{one.kind} {one.name}", _shown(one, one.value), _shown(one, now))
-        for one, now in pairs
-        if now != one.value
-    )
+    return tuple(difference(one.kind, one.name, one.value, now) for one, now in pairs if now != one.value)
 
 
-def _shown(one: Condition, value: str) -> str:
-    return value if one.kind == "import" else value[:12]
+def difference(kind: str, name: str, old: str, new: str) -> Change:
+    """One condition that is not what it was, in words for people."""
+    if (kind, name) == ("environment", WHOLE):
+        before, after = names_in(old), names_in(new)
+        if before is None or after is None:  # a digest alone, of an older mobuild, or never read
+            return Change(_WHOLE, old[:_DIGITS], new[:_DIGITS])
+        gone, come = (", ".join(sorted(one)) or ABSENT for one in (before - after, after - before))
+        return Change(_WHOLE, gone, come)
+    old, new = (value if kind == "import" else value[:_DIGITS] for value in (old, new))
+    return Change(f"{kind} {name}", old, new)
 
 
 def _current(one: Condition, here: Surroundings, files: StatCache) -> str:
@@ -140,7 +146,10 @@ def _current(one: Condition, here: Surroundings, files: StatCache) -> str:
 def _variable(one: Condition) -> str:
     if one.value == SECRET:
         return SECRET  # recorded by name only
-    return names_digest(list(os.environ)) if one.name == WHOLE else value_digest(os.environ.get(one.name))
+    if one.name != WHOLE:
+        return value_digest(os.environ.get(one.name))
+    now = names_digest(list(os.environ))
+    return now if names_in(one.value) is not None else now.partition(" ")[0]
 
 
 def _module(path: str, observed: Observed) -> str:

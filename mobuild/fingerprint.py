@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -24,6 +25,7 @@ Digest = NewType("Digest", str)
 Key = NewType("Key", str)
 
 _CHUNK = 1 << 20
+_DIGEST = re.compile("[0-9a-f]{32}")
 _SURE = frozenset((str, int, bool, type(None)))  # most values, seen at a glance
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -35,9 +37,16 @@ class Change:
     subject: str  # `params.workspace`, `inputs.model`, `code.helper`, `toolchain.onnx`, `revision`
     old: str  # '-' when it did not exist
     new: str
+    where: str = ""  # the file that it stands in, where that is known
 
     def __str__(self) -> str:
-        return f"{self.subject}: {self.old} → {self.new}"
+        place = f", in {self.where}" if self.where else ""
+        return f"{self.subject}: {_short(self.old)} → {_short(self.new)}{place}"
+
+    def document(self) -> dict[str, str]:
+        """The change as data; `where` only where it is known."""
+        whole = {"subject": self.subject, "old": self.old, "new": self.new}
+        return {**whole, "where": self.where} if self.where else whole
 
 
 @dataclass(frozen=True)
@@ -219,6 +228,11 @@ def _check(value: Any, where: str) -> None:
             raise ConfigError(f"parameter {where!r}: {value} is not a finite number")
     elif value is not None and not isinstance(value, (str, int, bool)):
         raise ConfigError(f"parameter {where!r}: a {type(value).__name__} cannot enter a key")
+
+
+def _short(value: str) -> str:
+    """A value for people: of a digest the beginning."""
+    return value[:12] if _DIGEST.fullmatch(value) else value
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, str]:

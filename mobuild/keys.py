@@ -9,7 +9,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Traits:
     files: tuple[Path, ...]  # the first-party files behind `code`
     missing: frozenset[str]  # modules that the code imports and that are nowhere; the key changes when they come
     variables: frozenset[str] = frozenset()  # of the environment, that scripts read in a process which nobody watches
+    places: Mapping[str, Path] = field(default_factory=dict)  # the files of `code`, by its names
 
     def fingerprint(self, spec: NodeSpec, inputs: Mapping[str, str]) -> Fingerprint:
         node = spec.node
@@ -109,6 +110,7 @@ class Keys:
         references = code_references(spec.node)
         closures = [self._closure(reference, spec.folder, spec) for reference in references]
         code = {name: value for each in closures for name, value in each.modules.items()}
+        places = {name: path for each in closures for name, path in each.places.items()}
         scripts = _scripts(spec)
         variables: set[str] = set()
         for path in scripts:
@@ -117,12 +119,14 @@ class Keys:
                 # Closures are asked for by file and attribute; which attribute makes no difference.
                 closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
                 code.update({f"{name} {module}": value for module, value in found.modules.items()})
+                places.update({f"{name} {module}": path for module, path in found.places.items()})
                 variables.update(found.variables)
             else:
-                code[name] = digest_file(path)
+                code[name], places[name] = digest_file(path), path
         for path in _own_kinds(spec.node):
             closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
             code.update({f"kind {module}": value for module, value in found.modules.items()})
+            places.update({f"kind {module}": path for module, path in found.places.items()})
         imports = {name for each in closures for name in each.imports}
         if spec.requirements:  # whose folders may not be there to be looked into
             imports |= {name.partition(".")[0] for each in closures for name in each.missing}
@@ -133,7 +137,7 @@ class Keys:
         runs_python = bool(closures) or programs.is_python(str(getattr(spec.node, "cmd", "")))
         missing = frozenset(name for each in closures for name in each.missing)
         versions = self._versions(spec, environment, imports, runs_python)
-        return Traits(params, code, versions, files, missing, frozenset(variables - set(spec.env)))
+        return Traits(params, code, versions, files, missing, frozenset(variables - set(spec.env)), places)
 
     def forget_code(self) -> None:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""

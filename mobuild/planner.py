@@ -20,8 +20,9 @@ from mobuild.graph import NodeSpec
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
 from mobuild.keys import Keys, Traits, runs_program
-from mobuild.steps import Edge, Plan, Step, Way, fact, verdict
+from mobuild.steps import Edge, Plan, Step, Way, code_files, fact, verdict
 from mobuild.store import Record, Ref, Store
+from mobuild.whereabouts import located, shown
 
 
 class Planner:
@@ -67,7 +68,7 @@ class Planner:
         try:
             inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
             _check(step, above)
-            found = self._with_hit(self._told(step, above, job), inputs)
+            found = self._with_hit(self._told(step, above, job), inputs, above)
             if found.state != "stale":
                 return found
             if job.settings.here and (reason := self._lacking(found.spec)):
@@ -187,7 +188,7 @@ class Planner:
         reasons = (f"waits for {names}", *([lacking] if lacking else []))
         return dataclasses.replace(step, state="waiting", reasons=reasons, past=self._past(step))
 
-    def _with_hit(self, step: Step, inputs: Mapping[str, str]) -> Step:
+    def _with_hit(self, step: Step, inputs: Mapping[str, str], above: Mapping[str, Step]) -> Step:
         """Fresh when one of the ways has been done already, else stale with the reasons."""
         missed = Miss()
         for way in step.ways:
@@ -200,6 +201,7 @@ class Planner:
             missed = found
         fingerprint, last = way.fingerprint(inputs), self.last(step)
         changes = self._changes_since(last, fingerprint, way) if last else missed.changes
+        changes = self._located(changes, step, way, above)
         return dataclasses.replace(
             step,
             state="stale",
@@ -223,6 +225,17 @@ class Planner:
         """What differs from the last build: of its fingerprint, and of what was observed beyond that."""
         observed = broken(last.conditions, self.surroundings(way.spec), self.store.files)
         return now.changes_since(last.fingerprint) + observed
+
+    def _located(
+        self, changes: Sequence[Change], step: Step, way: Way, above: Mapping[str, Step]
+    ) -> tuple[Change, ...]:
+        """`changes` with the files that they stand in."""
+        needed = {role: (above[edge.identity], edge.member) for role, edge in step.needs.items()}
+        sources = {role: (one.source, member) for role, (one, member) in needed.items() if one.source}
+        places = {role: shown(source.main / member, step.spec.root) for role, (source, member) in sources.items()}
+        now: dict[str, Mapping[str, str]] = {source.digest: source.listed for source, _ in sources.values()}
+        known = self.store.listings.get
+        return located(changes, code_files(way), places, lambda digest: now.get(digest) or known(digest))
 
     def surroundings(self, spec: NodeSpec) -> Surroundings:
         """What the conditions of a node's records are compared with."""

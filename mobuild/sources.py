@@ -39,6 +39,11 @@ class SourceContent:
     others: Mapping[str, str] = field(default_factory=dict)
     """What else a listing shows: empty folders (`name/` → nothing), links to nothing or upwards (name → `link`)."""
 
+    @property
+    def listed(self) -> Mapping[str, str]:
+        """All that its digest is made of, by name; empty for what is no folder."""
+        return {**self.digests, **self.others} if self.is_folder else {}
+
     def tokens(self) -> tuple[str, ...]:
         """The stat tokens of the files as they are now; whoever wrote to one of them changed its token.
 

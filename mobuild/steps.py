@@ -17,6 +17,7 @@ from mobuild.keys import Traits
 from mobuild.node import Fact
 from mobuild.sources import SourceContent
 from mobuild.store import Record
+from mobuild.whereabouts import shown
 
 State = Literal["fresh", "stale", "waiting", "blocked", "elsewhere"]  # the last: with `here=true`, not built here
 
@@ -110,6 +111,11 @@ def work_keys(plan: Plan) -> dict[str, str]:
         keys = [way.key(inputs) for way in step.ways]
         found[identity] = digest_bytes(canonical(keys)) if keys else f"file:{step.digest}"
     return found
+
+
+def code_files(way: Way) -> dict[str, str]:
+    """The file of each module of the code that counts, as people write it."""
+    return {name: shown(path, way.spec.root) for name, path in way.traits.places.items()}
 
 
 def verdict(step: Step, job: Job) -> Verdict | None:

@@ -139,11 +139,16 @@ def _in_the_future(project: Project) -> None:
 
 ROWS = {
     "a module behind a re-export": Row(
-        lambda project: project.write("recipes/package/inner.py", "SCALE = 2.5\n"), ["code.package.inner: # → #"]
+        lambda project: project.write("recipes/package/inner.py", "SCALE = 2.5\n"),
+        ["code.package.inner: # → #, in recipes/package/inner.py"],
     ),
     "a re-export from elsewhere": Row(
         lambda project: project.write("recipes/package/__init__.py", "from .other import SCALE\n"),
-        ["code.package: # → #", "code.package.inner: # → -", "code.package.other: - → #"],
+        [
+            "code.package: # → #, in recipes/package/__init__.py",
+            "code.package.inner: # → -",
+            "code.package.other: - → #, in recipes/package/other.py",
+        ],
     ),
     "a module under a name made at run time": Row(
         lambda project: project.write("recipes/plugin.py", "VALUE = 6.0\n"), ["module recipes/plugin.py: # → #"]
@@ -170,13 +175,15 @@ ROWS = {
         ["file recipes/package/words.txt: # → #"],
     ),
     "a package outside the project": Row(
-        lambda project: project.write("libraries/outside.py", "VALUE = 23.0\n"), ["code.outside: # → #"]
+        lambda project: project.write("libraries/outside.py", "VALUE = 23.0\n"),
+        ["code.outside: # → #, in libraries/outside.py"],
     ),
     "a module that shadows it": Row(
-        lambda project: project.write("recipes/outside.py", "VALUE = 29.0\n"), ["code.outside: # → #"]
+        lambda project: project.write("recipes/outside.py", "VALUE = 29.0\n"),
+        ["code.outside: # → #, in recipes/outside.py"],
     ),
     "a module that was missing": Row(
-        lambda project: project.write("recipes/extra.py", "VALUE = 1.0\n"), ["code.extra: - → #"]
+        lambda project: project.write("recipes/extra.py", "VALUE = 1.0\n"), ["code.extra: - → #, in recipes/extra.py"]
     ),
     "a link that leads elsewhere": Row(
         lambda project: _link(project, "large.json"), ["file recipes/table.json: # → #"]

@@ -107,16 +107,20 @@ def _edit(name: str, old: str, new: str) -> Callable[[Project], object]:
 
 ROWS = {
     "nothing": Row(lambda project: None),
-    "one weight, mtime put back": Row(_other_weight, ALL, {"onnx": ["inputs.weights: # → #"]}),
+    "one weight, mtime put back": Row(_other_weight, ALL, {"onnx": ["inputs.weights: # → #, in models/toy.pt"]}),
     "gelu to relu": Row(
-        _edit("recipes/toy.py", "functional.gelu", "functional.relu"), ALL, {"onnx": ["code.toy: # → #"]}
+        _edit("recipes/toy.py", "functional.gelu", "functional.relu"),
+        ALL,
+        {"onnx": ["code.toy: # → #, in recipes/toy.py"]},
     ),
     "a comment, a doc string, formatting": Row(_comment),
     "a constant of a helper": Row(
-        _edit("recipes/helper.py", "SIGN = 1.0", "SIGN = -1.0"), ALL, {"onnx": ["code.helper: # → #"]}
+        _edit("recipes/helper.py", "SIGN = 1.0", "SIGN = -1.0"),
+        ALL,
+        {"onnx": ["code.helper: # → #, in recipes/helper.py"]},
     ),
     "a helper that is imported at call time": Row(
-        _edit("recipes/late.py", "2.0", "3.0"), ALL, {"onnx": ["code.late: # → #"]}
+        _edit("recipes/late.py", "2.0", "3.0"), ALL, {"onnx": ["code.late: # → #, in recipes/late.py"]}
     ),
     "a file that is read and declared nowhere": Row(
         lambda project: project.write("recipes/vocabulary.txt", "one two three four\n"),
@@ -129,18 +133,24 @@ ROWS = {
         {"onnx": ["file recipes/vocabulary.txt: # → #"]},
     ),
     "unused code of a helper": Row(
-        _edit("recipes/helper.py", "WIDTH = 16", "WIDTH = 16\nUNUSED = 3"), {"onnx"}, {"onnx": ["code.helper: # → #"]}
+        _edit("recipes/helper.py", "WIDTH = 16", "WIDTH = 16\nUNUSED = 3"),
+        {"onnx"},
+        {"onnx": ["code.helper: # → #, in recipes/helper.py"]},
     ),
     "the calibration file": Row(
         lambda project: write_data(project, "calibration", seed=5, count=120),
         CALIBRATED,
-        {"calibration": ["inputs.data: # → #"]},
+        {"calibration": ["inputs.data: # → #, in data/calibration.npz"]},
     ),
     "the calibration loader": Row(
-        _edit("recipes/loader.py", "GAIN = 1.0", "GAIN = 2.0"), CALIBRATED, {"calibration": ["code.loader: # → #"]}
+        _edit("recipes/loader.py", "GAIN = 1.0", "GAIN = 2.0"),
+        CALIBRATED,
+        {"calibration": ["code.loader: # → #, in recipes/loader.py"]},
     ),
     "the loader, with equal samples": Row(
-        _edit("recipes/loader.py", "* GAIN", "* 1.0"), {"calibration"}, {"calibration": ["code.loader: # → #"]}
+        _edit("recipes/loader.py", "* GAIN", "* 1.0"),
+        {"calibration"},
+        {"calibration": ["code.loader: # → #, in recipes/loader.py"]},
     ),
     "the calibration method": Row(
         _edit("recipes/toy.yaml", "calibration: {data:", "calibration: {method: minmax, data:"),
@@ -150,12 +160,12 @@ ROWS = {
     "the evaluation data": Row(
         lambda project: write_data(project, "evaluation", seed=6, count=200),
         JUDGED,
-        {"reference": ["inputs.data: # → #"]},
+        {"reference": ["inputs.data: # → #, in data/evaluation.npz"]},
     ),
     "the metric": Row(
         _edit("recipes/metrics.py", "labels > 0", "labels >= 0"),
         {"validation"},
-        {"validation": ["code.metrics: # → #"]},
+        {"validation": ["code.metrics: # → #, in recipes/metrics.py"]},
     ),
     "the tolerance": Row(_edit("recipes/toy.yaml", "cosine_min: 0.9", "cosine_min: 0.8")),
     "the version of onnxsim": Row(

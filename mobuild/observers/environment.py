@@ -151,9 +151,16 @@ def value_digest(value: str | None) -> str:
 
 
 def names_digest(names: Sequence[str]) -> str:
-    """SHA-256 of the sorted names: what a read of the whole environment counts as. Left out are those
-    that the worker itself and the shell set anew."""
-    return value_digest("\0".join(sorted(set(names) - _FLEETING)))
+    """SHA-256 of the sorted names, and behind it the names: what a read of the whole environment counts as. Left out
+    are those that the worker itself and the shell set anew."""
+    counted = sorted(set(names) - _FLEETING)
+    return " ".join([value_digest("\0".join(counted)), *counted])
+
+
+def names_in(digest: str) -> frozenset[str] | None:
+    """The names behind such a digest; None where it has none (of an older mobuild)."""
+    _, found, names = digest.partition(" ")
+    return frozenset(names.split(" ")) if found else None
 
 
 def is_secret(name: str, more: Sequence[str] = ()) -> bool:

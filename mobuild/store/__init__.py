@@ -24,6 +24,7 @@ from mobuild.store.determinism import Rebuilds
 from mobuild.store.disk import ELSEWHERE, explained
 from mobuild.store.failures import Failures
 from mobuild.store.index import Index
+from mobuild.store.listings import Listings
 from mobuild.store.objects import Artifact, Objects
 from mobuild.store.pinned import Pins
 from mobuild.store.records import Condition, Record, Records
@@ -57,6 +58,7 @@ class Store:
     rebuilds: Rebuilds
     pins: Pins
     failures: Failures
+    listings: Listings
     warnings: list[str] = field(default_factory=list)
     """Sentences about healed damage, to be shown once."""
 
@@ -89,6 +91,7 @@ class Store:
             Rebuilds(local / "rebuilds"),
             Pins(root / "pins"),
             Failures(local / "failed", local / "staging"),
+            Listings(local / "listings", objects, writable),
             warnings,
         )
 

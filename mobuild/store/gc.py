@@ -149,7 +149,7 @@ def _rubbish(store: Store, seconds: float, runs: Running) -> Iterator[Path]:
     # Whatever a living run stages, it began after the run did.
     yield from _older(store.local / "staging", runs.since_ns or now_ns)
     yield from _older(store.local / "quarantine", old_ns)
-    for unused in ("runs", "environments"):
+    for unused in ("runs", "environments", "listings"):
         yield from _older(store.local / unused, min(old_ns, runs.since_ns or now_ns))
     yield from (path for path in store.records.damaged() if path.lstat().st_mtime_ns < old_ns)
     yield from (path for path in store.failures.kept() if path.lstat().st_mtime_ns < old_ns)

@@ -18,6 +18,7 @@ from mobuild.store.objects import Artifact
 
 _SCHEMA = 2
 _SORTED = json.JSONEncoder(sort_keys=True)
+FILE_OF = "file of "
 KINDS = ("file", "folder", "presence", "link", "environment", "module", "import", "distribution")
 
 
@@ -51,7 +52,12 @@ class Record:
     log: Digest | None
     peak_rss_mib: float
     created: str  # ISO 8601, UTC
-    seen: Mapping[str, str]  # recorded, not keyed: driver, host, clocks
+    seen: Mapping[str, str]  # recorded, not keyed: driver, host, clocks, `file of <module>` for the code
+
+    @property
+    def code_files(self) -> dict[str, str]:
+        """The file of each module of the code that counts, as far as it is recorded."""
+        return {name.removeprefix(FILE_OF): file for name, file in self.seen.items() if name.startswith(FILE_OF)}
 
 
 def file_name(conditions: Sequence[Condition]) -> str:

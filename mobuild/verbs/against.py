@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mobuild.errors import SourceError
 from mobuild.fingerprint import Change
 from mobuild.job import Job
 from mobuild.revisions import unpacked
+from mobuild.sources import local_digest
+from mobuild.store import StatCache
 from mobuild.verbs.sides import answer, words_of
+from mobuild.whereabouts import listed, located
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ def against(jobs: Sequence[Job]) -> int:
             found += [*_keys(there, here), *_nodes(there, here)]
     found = list(dict.fromkeys(found))
     if settings.format == "json":
-        rows = [{"place": one.place, **asdict(one.change)} for one in found]
+        rows = [{"place": one.place, **one.change.document()} for one in found]
         print(json.dumps({"schema": 1, "against": settings.against, "changes": rows}, indent=2, ensure_ascii=False))
         return 0
     for one in found:
@@ -59,6 +63,14 @@ class _Side:
 
     keys: Mapping[str, tuple[Any, str]]
     nodes: Mapping[str, Mapping[str, Any]]
+    folder: Path
+
+    def listing(self, place: str) -> Mapping[str, str] | None:
+        """The files of a folder of this state; None where there is none that can be read."""
+        try:
+            return local_digest(self.folder / place, StatCache(None)).listed or None
+        except SourceError:
+            return None
 
     @staticmethod
     def of(job: Job, folder: Path) -> _Side:
@@ -66,7 +78,7 @@ class _Side:
         place = "here" if folder == job.settings.project else f"at {job.settings.against}"
         keys = answer(folder, job, place, "mobuild.config.origins", words)
         plan = answer(folder, job, place, "mobuild", ["plan", "format=json", *words])
-        return _Side(keys, {name: step for step in plan["steps"] for name in step["names"]})
+        return _Side(keys, {name: step for step in plan["steps"] for name in step["names"]}, folder)
 
 
 def _keys(there: _Side, here: _Side) -> list[Difference]:
@@ -89,11 +101,12 @@ def _nodes(there: _Side, here: _Side) -> list[Difference]:
         for part in ("code", "toolchain"):
             before, after = old.get(part, {}), new.get(part, {})
             changed = [one for one in sorted(before.keys() | after.keys()) if before.get(one) != after.get(one)]
-            found += [
-                Difference(name, Change(f"{part}.{one}", before.get(one, "-"), after.get(one, "-"))) for one in changed
-            ]
+            files = {**old.get("code_files", {}), **new["code_files"]} if part == "code" else {}
+            changes = [Change(f"{part}.{one}", before.get(one, "-"), after.get(one, "-")) for one in changed]
+            found += [Difference(name, each) for each in located(changes, files, {}, lambda _: None)]
         if old.get("content") and new.get("content") and old["content"] != new["content"]:
-            found.append(Difference(name, Change("content", old["content"], new["content"])))
+            where = listed(new["content_file"], *(side.listing(new["content_file"]) for side in (there, here)))
+            found.append(Difference(name, Change("content", old["content"], new["content"], where)))
     return found
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 
+from mobuild.conditions import difference
 from mobuild.fingerprint import Change
 from mobuild.job import Settings
 from mobuild.store import Member, Record, Store
+from mobuild.whereabouts import located
 
 _Place = tuple[str, str, str]  # recipe, variant, node
 
@@ -26,7 +27,7 @@ def between(asked: Sequence[Settings], old: str, new: str) -> int:
     told = {place: changes for place, changes in rows.items() if changes}
     if settings.format == "json":
         nodes = [
-            {"node": _label(place), "changes": [asdict(change) for change in changes]}
+            {"node": _label(place), "changes": [change.document() for change in changes]}
             for place, changes in told.items()
         ]
         print(json.dumps({"schema": 1, "runs": [old, new], "nodes": nodes}, indent=2, ensure_ascii=False))
@@ -55,13 +56,14 @@ def _changes(store: Store, old: Member | None, new: Member | None) -> tuple[Chan
     if old == new:
         return ()
     before, after = (store.runs.record(store.records, one) for one in (old, new))
-    found = [*after.fingerprint.changes_since(before.fingerprint), *_observed(before, after)]
+    keyed = after.fingerprint.changes_since(before.fingerprint)
+    found = [*located(keyed, before.code_files | after.code_files, {}, store.listings.get), *_observed(before, after)]
     if before.artifact.digest != after.artifact.digest and not found:
         found.append(Change("artifact", before.artifact.digest, after.artifact.digest))
     return tuple(found)
 
 
 def _observed(before: Record, after: Record) -> list[Change]:
-    old, new = ({f"{each.kind} {each.name}": each.value for each in one.conditions} for one in (before, after))
+    old, new = ({(each.kind, each.name): each.value for each in one.conditions} for one in (before, after))
     names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
-    return [Change(name, old.get(name, "-")[:12], new.get(name, "-")[:12]) for name in names]
+    return [difference(*name, old.get(name, "-"), new.get(name, "-")) for name in names]

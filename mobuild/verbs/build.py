@@ -193,5 +193,8 @@ def _remember(session: Session, done: Run, run: str) -> None:
         store.refs.put(*place, finished)
         members += [Member.of(job.recipe, job.variant, name, record) for name, record in finished.items()]
         owners += [Owner(*place, name) for name in finished]
+    for result in done.results.values():
+        if (source := result.step.source) and source.is_folder:
+            store.listings.note(source.digest, source.listed)
     store.failures.drop(owners)
     store.runs.put(run, done.plan.jobs[0].settings.project, members)

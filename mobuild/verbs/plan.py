@@ -10,10 +10,11 @@ from mobuild.report import messages
 from mobuild.report.explanation import misses, reasons
 from mobuild.report.needs import needs, sentence, shortages
 from mobuild.report.terminal import label
-from mobuild.steps import Plan, Step
+from mobuild.steps import Plan, Step, code_files
 from mobuild.store.record import file_name
 from mobuild.verbs.offline import refuse_absent
 from mobuild.verbs.session import Session, findings, refuse, warn
+from mobuild.whereabouts import shown
 
 
 def plan(jobs: Sequence[Job]) -> int:
@@ -48,7 +49,9 @@ def document(planned: Plan) -> dict[str, object]:
             "expected_seconds": step.expected_seconds,
             "code": dict(step.ways[-1].traits.code) if step.ways else {},
             "toolchain": dict(step.ways[-1].traits.toolchain) if step.ways else {},
+            "code_files": code_files(step.ways[-1]) if step.ways else {},
             "content": step.source.digest if step.source else None,
+            "content_file": shown(step.source.main, step.spec.root) if step.source else None,
         }
         for step in planned.steps.values()
     ]

@@ -45,5 +45,5 @@ def _document(planned: Plan, step: Step) -> dict[str, object]:
         "node": label(planned, step),
         "state": step.state,
         "reasons": list(reasons(planned, step)),
-        "changes": [vars(change) for change in step.changes],
+        "changes": [change.document() for change in step.changes],
     }
