@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mobuild.conditions import Surroundings, broken
-from mobuild.fingerprint import Change, Key
+from mobuild.fingerprint import Change, Digest, Key
 from mobuild.store import Record, Store
 
 
@@ -14,13 +14,13 @@ class Miss:
     """Why no record serves: the conditions of the nearest one that do not hold, or an artifact that is gone."""
 
     changes: tuple[Change, ...] = ()
-    is_lost: bool = False
+    lost: Digest | None = None  # of that artifact
 
 
 def look_up(store: Store, key: Key, here: Surroundings) -> Record | Miss:
     """The record to take for `key`, or why there is none."""
     nearest: tuple[Change, ...] = ()
-    is_lost = False
+    lost: Digest | None = None
     with store.claims.keeping():
         since_ns, known = store.files.now_ns(), store.index.get(key)
         for record in [known] if known else store.records.find(key):
@@ -30,7 +30,7 @@ def look_up(store: Store, key: Key, here: Surroundings) -> Record | Miss:
                     store.index.note(record, since_ns)
                 store.claims.add(store.records.name(record))
                 return record
-            is_lost = is_lost or not missed
+            lost = lost or (None if missed else record.artifact.digest)
             if not nearest or len(missed) < len(nearest):
                 nearest = missed
-    return Miss(nearest, is_lost)
+    return Miss(nearest, lost)

@@ -15,7 +15,7 @@ from mobuild.conditions import Surroundings, broken, undeclared, undeclared_inpu
 from mobuild.contract.findings import Finding
 from mobuild.drafts import Drafts, placed
 from mobuild.errors import MobuildError, NodeFailed, SourceError
-from mobuild.fingerprint import Change, Fingerprint, canonical, digest_bytes
+from mobuild.fingerprint import Change, Fingerprint, Key, canonical, digest_bytes
 from mobuild.graph import NodeSpec
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
@@ -207,10 +207,21 @@ class Planner:
             state="stale",
             spec=way.spec,
             fingerprint=fingerprint,
-            reasons=_reasons(missed, changes, last),
+            reasons=self._reasons(missed, changes, last, fingerprint.key),
             changes=changes,
             past=self._past(step),
         )
+
+    def _reasons(self, missed: Miss, changes: Sequence[Change], last: Ref | None, key: Key) -> tuple[str, ...]:
+        """Why a step is stale, in the words of `plan` and `why`."""
+        if missed.lost:
+            fate = "damaged" if self.store.objects.is_damaged(missed.lost) else "missing"
+            return (f"its artifact in the cache is {fate}",)
+        if changes:
+            return tuple(map(str, changes))
+        if self.store.records.is_damaged(key):
+            return ("its record in the cache is damaged",)
+        return ("its record in the cache is missing" if last else "never built",)
 
     def _refuse_undeclared(self, step: Step, record: Record) -> None:
         """With `cache.strict`, what was built from undeclared inputs is no more welcome than building from them.
@@ -272,15 +283,6 @@ def _differing(now: Traits, before: Traits) -> set[str]:
 
 def _blocked(step: Step, reason: str) -> Step:
     return dataclasses.replace(step, state="blocked", reasons=(reason,))
-
-
-def _reasons(missed: Miss, changes: Sequence[Change], last: Ref | None) -> tuple[str, ...]:
-    """Why a step is stale, in the words of `plan` and `why`."""
-    if missed.is_lost:
-        return ("its artifact in the cache was lost or damaged",)
-    if changes:
-        return tuple(map(str, changes))
-    return ("its record in the cache is missing" if last else "never built",)
 
 
 def _check(step: Step, above: Mapping[str, Step]) -> None:

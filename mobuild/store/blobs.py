@@ -29,6 +29,7 @@ class Blobs:
     def __init__(self, root: Path, local: Path, files: StatCache, warnings: list[str], writable: bool) -> None:
         self._root, self._files, self._warnings, self._writable = root / "objects", files, warnings, writable
         self._staging, self._quarantine = local / "staging", local / "quarantine"
+        self._damaged: set[Digest] = set()  # found so, and left where nothing can be moved
 
     def path(self, digest: Digest) -> Path:
         """Where the object lies or would lie; tools may read it and never write it."""
@@ -89,6 +90,10 @@ class Blobs:
         """As `holds`, but read again whatever its token says."""
         return self._is_whole(self.path(digest), digest, digest_file)
 
+    def was_damaged(self, digest: Digest) -> bool:
+        """Whether the file was here and was found damaged, now or before; what was only lost was not."""
+        return digest in self._damaged or any(self._quarantine.glob(f"{digest}-*"))
+
     def sizes(self) -> dict[Digest, int]:
         """Every file of the store → its bytes."""
         found = {}
@@ -119,7 +124,7 @@ class Blobs:
         except FileNotFoundError:
             return False
         except OSError as error:
-            self.warn(f"cache object '{path}' cannot be read ({error.strerror}); it is built again")
+            self.warn(f"cache object '{path}' cannot be read ({error.strerror})")
             return False
         if found == digest:
             self._files.note(path, digest)
@@ -128,8 +133,10 @@ class Blobs:
         return False
 
     def _set_aside(self, path: Path, digest: Digest, seen: os.stat_result, damage: str) -> None:
-        self.warn(f"cache object {digest} was damaged ({damage}); it is built again")
+        moved = ", and is in quarantine now" if self._writable else ""
+        self.warn(f"cache object {digest} was damaged ({damage}){moved}")
         if not self._writable:
+            self._damaged.add(digest)
             return
         with explained(self._root.parent):
             self._quarantine.mkdir(parents=True, exist_ok=True)

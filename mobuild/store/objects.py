@@ -73,13 +73,17 @@ class Objects:
         try:
             members = self._members(digest)
         except StoreError as error:
-            self.blobs.warn(f"cache object {digest} is no folder ({error.message}); it is built again")
+            self.blobs.warn(f"cache object {digest} is no folder ({error.message})")
             return False
         return all(self.blobs.holds(member.digest) for member in members.values())
 
     def has(self, artifact: Artifact) -> bool:
         """As `holds`, of what a record says: a file need not be opened to see that it is no folder."""
         return self.holds(artifact.digest) if artifact.is_folder else self.blobs.holds(artifact.digest)
+
+    def is_damaged(self, digest: Digest) -> bool:
+        """Whether what is missing of the artifact was found damaged, and not only lost."""
+        return any(self.blobs.was_damaged(part) for part in self.parts(digest) if not self.blobs.holds(part))
 
     def is_folder(self, digest: Digest) -> bool:
         """Whether the object is here and is a folder."""

@@ -55,6 +55,11 @@ class Records:
                 self._warn(f"cache record '{key}/{path.rpartition('/')[2]}' is not usable ({error})")
         return tuple(sorted(found, key=lambda record: record.created, reverse=True))
 
+    def is_damaged(self, key: Key) -> bool:
+        """Whether there was a record of `key` that cannot be used, here or set aside, and none that can."""
+        folder = Path(self._folder(key))
+        return not self.find(key) and folder.is_dir() and any(".json" in path.name for path in folder.iterdir())
+
     def all(self) -> Iterator[Found]:
         """Every record of the store, those that cannot be used too. Changes nothing."""
         for path in sorted(self._root.glob("??/*/*.json")):

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from mobuild.errors import StoreError
+from mobuild.fingerprint import digest_bytes
 from tests.faults.damages import DAMAGES, PICKLE, flip, remove
 from tests.faults.steps import NODES, Steps, assert_whole, object_files, record_files, run_states, steps_project
-from tests.projects import recipe_project
+from tests.projects import Project, recipe_project
 
 
 @pytest.fixture(scope="module")
@@ -209,4 +210,63 @@ def test_damage_is_told_once_and_by_name(tmp_path: Path, damage: Callable[[Path]
     told = [line for line in done.err.splitlines() if line.startswith("warning: ")]
     assert len(told) == 1
     assert told[0].startswith(f"warning: cache object {digest} was damaged (")
-    assert told[0].endswith("; it is built again")
+    assert told[0].endswith("), and is in quarantine now")
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Project:
+    project = recipe_project(
+        tmp_path,
+        "  one: {kind: command, cmd: 'cp {in.x} {out}', needs: {x: x}, out: .txt}\n  x: {kind: source, uri: x}\n",
+        {"x": "content"},
+    )
+    project.mobuild("target=one")
+    return project
+
+
+def reason(project: Project) -> str:
+    """Why the node is stale; asked twice, since looking at damage moves it away."""
+    said = [project.mobuild("why", "target=one").out for _ in range(2)]
+    assert said[0] == said[1]
+    return said[0].splitlines()[1].strip()
+
+
+def test_a_damaged_record_is_called_so(one: Project) -> None:
+    (record,) = record_files(one.cache)
+    record.chmod(0o644)
+    record.write_text("{}")
+
+    assert reason(one) == "its record in the cache is damaged"
+    record.unlink()
+    assert reason(one) == "its record in the cache is missing"
+
+
+@pytest.mark.parametrize("part", ["artifact", "member"])
+def test_a_damaged_artifact_is_told_from_a_lost_one(one: Project, part: str) -> None:
+    if part == "member":
+        one.edit(
+            "recipes/small.yaml",
+            "cp {in.x} {out}', needs: {x: x}, out: .txt",
+            "cp {in.x} {out}/x', in: {x: x}, out: folder",
+        )
+        one.mobuild("target=one")
+    digest = digest_bytes(b"content")
+    path = one.cache / "objects" / digest[:2] / digest[2:]
+    path.chmod(0o644)
+    path.write_text("c0ntent")
+
+    assert reason(one) == "its artifact in the cache is damaged"
+    shutil.rmtree(next(one.cache.glob("local/*/quarantine")))
+    assert reason(one) == "its artifact in the cache is missing"
+
+
+def test_an_object_that_nothing_builds_again_is_not_said_to_be(one: Project) -> None:
+    digest = digest_bytes(b"content")
+    path = one.cache / "objects" / digest[:2] / digest[2:]
+    path.chmod(0o644)
+    path.write_text("c0ntent")
+
+    done = one.mobuild("target=one", "frozen=true", check=False)
+
+    assert "built again" not in done.err
+    assert "its artifact in the cache is damaged" in done.err

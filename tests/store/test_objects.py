@@ -160,7 +160,9 @@ def test_damaged_object_is_moved_aside_with_a_warning(store: Store, damage: str)
         os.truncate(path, 3 if damage == "truncate" else 0)
 
     assert not store.objects.holds(artifact.digest)
-    assert store.warnings == [f"cache object {artifact.digest} was damaged (its content changed); it is built again"]
+    assert store.warnings == [
+        f"cache object {artifact.digest} was damaged (its content changed), and is in quarantine now"
+    ]
     assert not path.exists()
     assert len(list((store.local / "quarantine").glob(f"{artifact.digest}-*/object"))) == 1
 
@@ -182,7 +184,7 @@ def test_what_is_no_file_is_no_object_and_heals(store: Store, tmp_path: Path, th
         os.mkfifo(path)
 
     assert not store.objects.holds(artifact.digest)
-    assert store.warnings == [f"cache object {artifact.digest} was damaged (it is no file); it is built again"]
+    assert store.warnings == [f"cache object {artifact.digest} was damaged (it is no file), and is in quarantine now"]
     assert store.objects.publish(staged_file(store, b"content")) == artifact
     assert path.read_bytes() == b"content"
 
