@@ -118,6 +118,20 @@ def code_files(way: Way) -> dict[str, str]:
     return {name: shown(path, way.spec.root) for name, path in way.traits.places.items()}
 
 
+def cause(plan: Plan, step: Step) -> MobuildError | None:
+    """The error that blocks a step, its own or that of a step which it needs; None where there is none."""
+    if step.error or step.state != "blocked":
+        return step.error
+    found = (cause(plan, plan.steps[edge.identity]) for edge in step.needs.values())
+    return next(filter(None, found), None)
+
+
+def status(plan: Plan) -> int:
+    """What the errors in a plan mean for the exit: 0 without one, 2 where all of them are the request's, else 1."""
+    found = {step.error.status for step in plan.steps.values() if step.error}
+    return 1 if 1 in found else max(found, default=0)
+
+
 def verdict(step: Step, job: Job) -> Verdict | None:
     """The judgement of `job`'s constraints on a step that is done; None when there is nothing to judge."""
     if not job.constraints or step.state != "fresh" or step.record is None:

@@ -20,6 +20,7 @@ class Finding:
     where: str
     message: str
     hint: str = ""
+    status: int = 1  # of a command that ends with it: 2 where the request itself is wrong, as in `errors`
 
 
 def found(code: str, answer: Support, where: str, message: str, hint: str = "") -> tuple[Finding, ...]:

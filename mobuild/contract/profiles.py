@@ -31,7 +31,7 @@ def shapes_fit(model: Model) -> tuple[Finding, ...]:
     try:
         profiles(model.summary, model.shapes or {})
     except (ConfigError, Refused) as error:
-        return (Finding("P1", "error", model.where, error.message, error.hint),)
+        return (Finding("P1", "error", model.where, error.message, error.hint, error.status),)
     return ()
 
 

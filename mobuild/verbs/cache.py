@@ -11,7 +11,7 @@ from mobuild.errors import NodeFailed
 from mobuild.fingerprint import canonical, digest_bytes, sha256_file
 from mobuild.job import Job, Settings
 from mobuild.report.terminal import label
-from mobuild.steps import Plan, work_keys
+from mobuild.steps import Plan, cause, work_keys
 from mobuild.store import Record, Store
 from mobuild.store import exporting as exports
 from mobuild.store import importing as imports
@@ -81,6 +81,8 @@ def _records(planned: Plan) -> list[Record]:
     for step in planned.steps.values():
         if step.record:
             found.append(step.record)
+        elif problem := cause(planned, step):
+            raise problem
         elif not step.source:
             job = planned.jobs[step.users[0].job]
             raise NodeFailed(

@@ -27,11 +27,12 @@ _READ_MODELS = ("sanitize", "calibrate", "quantize", "build_engine")
 
 
 def check(jobs: Sequence[Job]) -> int:
-    """Print what the rules find; 1 when any of it is an error."""
+    """Print what the rules find; 1 when any of it is an error, 2 when all errors are the request's."""
     form = jobs[0].settings.format
     found = merged(jobs)
     checked.write(found, form)
-    return 1 if any(each.finding and each.finding.severity == "error" for each in found) else 0
+    statuses = {each.finding.status for each in found if each.finding and each.finding.severity == "error"}
+    return 1 if 1 in statuses else max(statuses, default=0)
 
 
 def merged(jobs: Sequence[Job]) -> list[Checked]:
@@ -62,7 +63,9 @@ class _Job:
             error = self._step(name).error
             if error and not any(message in error.message for message in told):
                 where = f"node {name!r}"
-                yield self._found(name, Finding("N1", "error", where, _unplaced(error, where), error.hint))
+                yield self._found(
+                    name, Finding("N1", "error", where, _unplaced(error, where), error.hint, error.status)
+                )
             elif not error and (reason := self._cannot_start(name)):
                 yield self._found(name, Finding("N1", "error", f"node {name!r}", f"cmd: {reason}", _OF_PROGRAMS))
 
@@ -80,7 +83,9 @@ class _Job:
             try:
                 summary = _summary(step, is_model)
             except NodeFailed as error:
-                yield self._found(engine, Finding("N1", "error", f"node {name!r}", error.message, error.hint))
+                yield self._found(
+                    engine, Finding("N1", "error", f"node {name!r}", error.message, error.hint, error.status)
+                )
                 return
             if summary:
                 yield from self._of_model(engine, name, summary)

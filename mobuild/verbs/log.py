@@ -13,7 +13,7 @@ from mobuild.graph import local_source
 from mobuild.job import Job
 from mobuild.report import messages
 from mobuild.report.artifacts import last_run
-from mobuild.steps import Step
+from mobuild.steps import Step, cause
 from mobuild.verbs.session import Session
 
 
@@ -33,7 +33,7 @@ def log(jobs: Sequence[Job]) -> int:
             running = _running(session, step)
             path = running or _failed(last, target) or _built(session, step)
             if path is None:
-                raise _missing(step, job, target, last)
+                raise cause(planned, step) or _missing(step, job, target, last)
             text = path.read_text(errors="replace")
             if running:
                 text = cleaned(text, job.settings.secrets)  # as it will be in the end

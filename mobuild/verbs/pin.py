@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from mobuild.errors import NodeFailed, StoreError
 from mobuild.job import Job, Settings
-from mobuild.steps import Plan
+from mobuild.steps import Plan, cause
 from mobuild.store import Store
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.pinned import Pinned
@@ -79,6 +79,8 @@ def _artifacts(planned: Plan, store: Store) -> Iterator[Pinned]:
             step = planned.steps[planned.of[number][node]]
             if step.source:
                 continue
+            if problem := cause(planned, step):
+                raise problem
             if step.record is None:
                 raise NodeFailed(
                     f"recipe {job.recipe!r}, variant {job.variant!r}: {node!r} is {step.state}, and only what is built"

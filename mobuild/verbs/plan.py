@@ -10,7 +10,7 @@ from mobuild.report import messages
 from mobuild.report.explanation import misses, reasons
 from mobuild.report.needs import needs, sentence, shortages
 from mobuild.report.terminal import label
-from mobuild.steps import Plan, Step, code_files
+from mobuild.steps import Plan, Step, code_files, status
 from mobuild.store.record import file_name
 from mobuild.verbs.offline import refuse_absent
 from mobuild.verbs.session import Session, findings, refuse, warn
@@ -18,7 +18,8 @@ from mobuild.whereabouts import shown
 
 
 def plan(jobs: Sequence[Job]) -> int:
-    """Print the steps of all jobs with their states; 1 when one is blocked or misses its constraints."""
+    """Print the steps of all jobs with their states; 1 when one is blocked or misses its constraints, 2 when the
+    request alone is what blocks."""
     chosen = jobs[0].settings.format
     session = Session.open(jobs)
     found = {number: findings(job, session.keys) for number, job in enumerate(jobs)}
@@ -31,8 +32,10 @@ def plan(jobs: Sequence[Job]) -> int:
     else:
         _print(planned)
     refuse_absent(planned)
-    hopeless = (step.state == "blocked" or misses(planned, step) for step in planned.steps.values())
-    return 1 if any(hopeless) else 0
+    if any(misses(planned, step) for step in planned.steps.values()):
+        return 1
+    is_blocked = any(step.state == "blocked" for step in planned.steps.values())
+    return status(planned) or int(is_blocked)
 
 
 def document(planned: Plan) -> dict[str, object]:

@@ -13,6 +13,7 @@ from mobuild.errors import ConfigError, NodeFailed
 from mobuild.job import Job
 from mobuild.report import messages
 from mobuild.report.artifacts import last_run
+from mobuild.steps import cause
 from mobuild.store.failures import Owner
 from mobuild.verbs.session import Session
 
@@ -48,9 +49,12 @@ def _failed_build(job: Job, node: str) -> Path:
     session = Session.open([job])
     planned = session.plan([job])
     where = f"recipe {job.recipe!r}, variant {job.variant!r}: {node!r}"
-    if planned.steps[planned.of[0][node]].state == "fresh":
+    step = planned.steps[planned.of[0][node]]
+    if step.state == "fresh":
         raise NodeFailed(f"{where} is fresh, so there is no failed build to look into")
     folder = session.store.failures.find(Owner(job.settings.project, job.recipe, job.variant, node))
+    if folder is None and (problem := cause(planned, step)):
+        raise problem
     if folder is None:
         failed = [name for name, state in last_run(job).items() if state["state"] == "failed" and name != node]
         hint = f"mobuild shell {job.words_for(failed[0])}" if failed else f"build it: mobuild {job.words}"
