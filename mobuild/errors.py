@@ -7,7 +7,7 @@ Keeps Python 3.8 syntax: the worker raises these under foreign interpreters.
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Any, Iterable, Sequence
 
 
 class MobuildError(Exception):
@@ -57,6 +57,15 @@ class Unreachable(SourceError):
 
 class Refused(MobuildError):
     """A contract rule says that this cannot work; the message holds its code and the numbers."""
+
+
+class NoBackend(Refused):
+    """No backend of the hardware may build; `findings` are what rules say of that, `unmade` the job that is none."""
+
+    def __init__(self, message: str, hint: str, findings: Sequence[Any]) -> None:
+        super().__init__(message, hint)
+        self.findings = findings
+        self.unmade: Any = None
 
 
 class Frozen(MobuildError):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mobuild.contract.findings import Finding
 from mobuild.contract.request import Machine
 from mobuild.fetch.uris import scrubbed
 from mobuild.graph import Graph
@@ -114,3 +115,14 @@ class Job:
     def _is_model(self) -> bool:
         """Whether a model stands for the recipe."""
         return any(word.startswith("model=") and word != "model=null" for word in self.overrides)
+
+
+@dataclass(frozen=True)
+class Unmade:
+    """A point of a sweep that becomes no job, since rules refuse what it asks for; `check` tells of it."""
+
+    recipe: str
+    variant: str
+    lock: Path
+    settings: Settings
+    findings: tuple[Finding, ...]

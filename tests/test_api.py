@@ -76,7 +76,7 @@ ERRORS = [
     ('"enigne"', "GraphError", "recipe 'toy': there is no node 'enigne' to build. Did you mean 'engine'?"),
     ('hardware="l21"', "ConfigError", "l21"),
     ('"onnx", wrkspace="1GiB"', "ConfigError", "wrkspace"),
-    ('"engine", hardware="gtx1070"', "Refused", "hardware 'gtx1070': none of its backends"),
+    ('"engine", hardware="gtx1070"', "NoBackend", "hardware 'gtx1070': none of its backends"),
     ('"onnx", **{"nodes.onnx.opset": 99}', "NodeFailed", "node 'onnx': "),
     ('"onnx", **{"nodes.onnx.model": "toy.py:laod"}', "NodeFailed", "node 'onnx': user code 'toy.py:laod': "),
     ('"onnx", **{"nodes.weights.uri": "gone.pt"}', "SourceError", "recipe 'toy', node 'weights': "),

@@ -10,8 +10,8 @@ from omegaconf import DictConfig, OmegaConf
 from mobuild.config.project import Project
 from mobuild.config.reading import conf_defaults, conf_names
 from mobuild.config.settings import builders
-from mobuild.contract.rules import Request, check
-from mobuild.errors import ConfigError, Refused, did_you_mean
+from mobuild.contract.cards import no_builder
+from mobuild.errors import ConfigError, NoBackend, did_you_mean
 from mobuild.hardware import Hardware
 
 REST = "rest"  # of a backend's file: the precision around int8, which is the quantiser's business
@@ -25,7 +25,7 @@ def chosen_backend(scope: DictConfig, project: Project, hardware: Hardware) -> D
 
     Raises:
         ConfigError: there is no such backend.
-        Refused: hardware and builders share none; both lists are named.
+        NoBackend: hardware and builders share none; both lists are named.
     """
     chosen = scope.backend if isinstance(scope.backend, DictConfig) else OmegaConf.create({"name": scope.backend})
     own = {key: value for key, value in chosen.items_ex(resolve=False) if key != "name"}
@@ -64,20 +64,14 @@ def choose_backend(hardware: Hardware, allowed: Sequence[str]) -> str:
     """The first of the hardware's backends that is among the project's builders.
 
     Raises:
-        Refused: none is; both lists are named, and what the contracts say of the hardware's own.
+        NoBackend: none is; both lists are named, and what the contracts say of the hardware's own.
     """
     for name in hardware.backends:
         if name in allowed:
             return name
-    known = [finding for name in hardware.backends or allowed for finding in check(Request(hardware, name))]
-    errors = [finding for finding in known if finding.severity == "error"]
-    reasons = [f"{finding.code}: {finding.message}" for finding in errors]
-    remedies = [finding.hint for finding in errors if finding.hint] or [_REMEDY]
-    raise Refused(
-        f"hardware {hardware.name!r}: none of its backends [{', '.join(hardware.backends)}] is among the builders "
-        f"[{', '.join(allowed)}]",
-        "\n".join(dict.fromkeys([*reasons, *remedies])),
-    )
-
-
-_REMEDY = "name one with backend=…, or set builders=[…] in conf/project/default.yaml"
+    found = no_builder(hardware, allowed)
+    lists = f"none of its backends [{', '.join(hardware.backends)}] is among the builders [{', '.join(allowed)}]"
+    told = [(each.code, each.message.removeprefix(lists).lstrip("; ")) for each in found]
+    reasons = [f"{code}: {why}" for code, why in told if why]
+    hint = "\n".join(dict.fromkeys([*reasons, *(each.hint for each in found)]))
+    raise NoBackend(f"hardware {hardware.name!r}: {lists}", hint, found)

@@ -63,6 +63,11 @@ class Call:
     overrides: tuple[str, ...] = ()  # what the bare words stand for
 
     @property
+    def tells_refusals(self) -> bool:
+        """Whether it takes the jobs that rules refuse to make as well, after the others."""
+        return self.function == "check"
+
+    @property
     def of_the_cache(self) -> bool:
         return self.function in _OF_THE_CACHE
 

@@ -23,10 +23,10 @@ from mobuild.config.project import Project
 from mobuild.config.recipes import EXAMPLE
 from mobuild.config.refusals import explained
 from mobuild.config.settings import read_settings
-from mobuild.errors import ConfigError, MobuildError
+from mobuild.errors import ConfigError, MobuildError, NoBackend
 from mobuild.faults import unforeseen
 from mobuild.hardware import Hardware
-from mobuild.job import Job
+from mobuild.job import Job, Unmade
 from mobuild.launcher.loader import Composed, sharing
 from mobuild.report import messages
 
@@ -74,27 +74,34 @@ class Entry:
         self._restore_environment()
         self.status = 0
         jobs: list[Any] = []
+        unmade: list[Unmade] = []
         for compose in compositions:
             try:
                 jobs.append(make(compose()))
+            except NoBackend as error:
+                if self.call.tells_refusals:
+                    unmade.append(error.unmade)
+                else:
+                    self.status = max(self.status, self._reported(error))
             except Exception as error:  # noqa: BLE001 - one job's fault must not take the others along
                 self.status = max(self.status, self._reported(error))
-        if not jobs:
+        if not jobs and not unmade:
             return
         if self._stands_in:
             messages.note(
                 f"there is no recipe in {self.project.root}, so this is about the shipped example {EXAMPLE!r}; "
                 "mobuild init NAME starts your own"
             )
-        self.status = _worse(self.status, self._run(jobs))
+        self.status = _worse(self.status, self._run(jobs, unmade))
 
-    def _run(self, jobs: Sequence[Any]) -> int:
+    def _run(self, jobs: Sequence[Any], unmade: Sequence[Unmade]) -> int:
         """Run the verb; its errors become messages and a status, also those that mobuild did not foresee."""
         module = importlib.import_module(f"mobuild.verbs.{self.call.verb}")
         verb: Callable[..., int] = getattr(module, self.call.function)
         try:
-            check_format(self.call.verb, (jobs[0].settings if isinstance(jobs[0], Job) else jobs[0]).format)
-            return verb(jobs, *self.call.words)
+            first = (*jobs, *unmade)[0]
+            check_format(self.call.verb, (first.settings if isinstance(first, (Job, Unmade)) else first).format)
+            return verb(jobs, unmade) if self.call.tells_refusals else verb(jobs, *self.call.words)
         except MobuildError as error:
             messages.error(error)
             return error.status

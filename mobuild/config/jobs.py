@@ -17,10 +17,10 @@ from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_CHOICE
 from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
 from mobuild.config.variant import Point, variant_name
-from mobuild.errors import ConfigError
+from mobuild.errors import ConfigError, NoBackend
 from mobuild.graph import NodeSpec, build_graph
 from mobuild.hardware import Hardware
-from mobuild.job import Job, Settings
+from mobuild.job import Job, Settings, Unmade
 from mobuild.launcher.loader import Composed
 from mobuild.profiles import check_shapes
 
@@ -38,14 +38,26 @@ class Jobs:
 
         Raises:
             ConfigError, GraphError: the request cannot be understood; names recipe, node and key.
+            NoBackend: nothing builds for the hardware; holds what `check` tells of that.
         """
-        app, overrides, choices = _app(composed), composed.overrides, composed.choices
+        app, choices = _app(composed), composed.choices
         settings = read_settings(app, self.project)
         nodes = _nodes(app, choices, self.project, self._equals)
         refuse_unknown_keys(app, self.project, f"recipe {nodes.recipe!r}")
+        try:
+            job = self._job(composed, nodes, settings)
+        except NoBackend as error:
+            found = tuple(error.findings)
+            error.unmade = Unmade(nodes.recipe, choices.get("hardware", ""), nodes.lock, settings, found)
+            raise
+        # Interpolations are resolved where a node is made, so only now is it known what the environment decided.
+        return replace(job, settings=replace(settings, variables=variables_read(), asked_device=asked_device()))
+
+    def _job(self, composed: Composed, nodes: RecipeNodes, settings: Settings) -> Job:
+        app, overrides, choices = composed.app, composed.overrides, composed.choices
         graph = build_graph(nodes, targets(nodes.app))
         _check_shapes(app, nodes.recipe)
-        job = Job(
+        return Job(
             recipe=nodes.recipe,
             variant=variant_name(Point(app, choices, lambda: nodes), overrides, self._point),
             root=nodes.root,
@@ -56,8 +68,6 @@ class Jobs:
             overrides=overrides,
             settings=settings,
         )
-        # Interpolations are resolved where a node is made, so only now is it known what the environment decided.
-        return replace(job, settings=replace(settings, variables=variables_read(), asked_device=asked_device()))
 
     def settings(self, composed: Composed) -> Settings:
         """What a verb of the cache needs of a config: no recipe, no nodes.

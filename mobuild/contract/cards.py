@@ -1,4 +1,4 @@
-"""Rules on cards: hardware against the builder's releases (R1, R2, R13, R18, R19)."""
+"""Rules on cards: hardware against the builder's releases (R1, R2, R13, R18 to R20)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mobuild.contract.findings import Finding
 from mobuild.contract.request import Request
 from mobuild.facts import Support, order
 from mobuild.facts.releases import Release, driven, first_with_card, limits, release, releases, supports
+from mobuild.hardware import Hardware
 
 
 def other_vendor(request: Request) -> tuple[Finding, ...]:
@@ -56,6 +57,21 @@ def unverified(request: Request) -> tuple[Finding, ...]:
     return (Finding("R19", "warning", request.where, f"{request.product} is unverified: {unknown}"),)
 
 
+def no_builder(hardware: Hardware, builders: Sequence[str]) -> tuple[Finding, ...]:
+    """R20: none of the hardware's backends is among the builders; where rules refuse all of its own, what they say."""
+    requests = {name: Request(hardware, name) for name in (*hardware.backends, *builders)}
+    refused = {name: _refusals(request) for name, request in requests.items()}
+    fitting = [name for name in hardware.backends if not refused[name]]
+    own = tuple(dict.fromkeys(one for name in hardware.backends or builders for one in refused[name]))
+    if own and not fitting:
+        return own
+    lists = f"[{', '.join(hardware.backends)}] is among the builders [{', '.join(builders)}]"
+    reasons = [one.message for name in builders for one in refused[name]]
+    message = "; ".join([f"none of its backends {lists}", *reasons])
+    hint = f"{_chosen(requests[fitting[0]])}, or builders=[{fitting[0]}]" if fitting else "backend=onnxruntime"
+    return (Finding("R20", "error", f"hardware {hardware.name!r}", message, hint),)
+
+
 RULES: tuple[Callable[[Request], tuple[Finding, ...]], ...] = (
     other_vendor,
     tensorrt_fits,
@@ -97,10 +113,19 @@ def _other_backends(request: Request) -> str:
     alone = replace(request.hardware, backends=())  # ends the recursion
     for name in request.hardware.backends:
         other = Request(alone, name, precision=request.precision)
-        refused = any(each.severity == "error" for rule in RULES for each in rule(other))
-        if name != request.backend and not refused:
-            return f"backend={name}"
+        if name != request.backend and not _refusals(other):
+            return _chosen(other)
     return "backend=onnxruntime, which runs on the CPU"
+
+
+def _refusals(request: Request) -> tuple[Finding, ...]:
+    return tuple(each for rule in RULES for each in rule(request) if each.severity == "error")
+
+
+def _chosen(request: Request) -> str:
+    """How the backend is chosen, with its version where the newest one does not take the card."""
+    named = [each.hint for each in tensorrt_fits(request) if each.severity == "warning"]
+    return " ".join([f"backend={request.backend}", *named])
 
 
 def _row(request: Request) -> Release:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FAMILIES = {
-    "hardware": ("R1", "R2", "R13", "R17", "R18", "R19"),
+    "hardware": ("R1", "R2", "R13", "R17", "R18", "R19", "R20"),
     "precision": ("R3",),
     "software": ("R6", "R7", "R8", "R14", "R16", "E1", "E2", "E3"),
     "options": ("R4", "R5", "R11", "R12", "R15", "M2"),
@@ -37,6 +37,7 @@ SAYS = {
     "R17": "TensorRT has no packages for the ARM host",
     "R18": "the device is of another vendor",
     "R19": "a version that is not in the tables: unverified",
+    "R20": "`backend=auto` finds none of the hardware's backends among the builders; names the one that fits",
     "E1": "TensorRT's bindings are installed without its libraries",
     "E2": "torchvision or torchaudio are of another device than torch",
     "E3": "a TensorRT that is older than mobuild builds with",

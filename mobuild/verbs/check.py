@@ -14,7 +14,7 @@ from mobuild import elsewhere, judging
 from mobuild.contract.codes import OF_GRAPHS
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed
-from mobuild.job import Job
+from mobuild.job import Job, Unmade
 from mobuild.planner import Planner
 from mobuild.report import checked
 from mobuild.report.checked import Checked, Place
@@ -26,20 +26,29 @@ _OF_PROGRAMS = "relative paths begin at the project, or at cwd; a program withou
 _READ_MODELS = ("sanitize", "calibrate", "quantize", "build_engine")
 
 
-def check(jobs: Sequence[Job]) -> int:
-    """Print what the rules find; 1 when any of it is an error, 2 when all errors are the request's."""
-    form = jobs[0].settings.format
-    found = merged(jobs)
+def check(jobs: Sequence[Job], unmade: Sequence[Unmade] = ()) -> int:
+    """Print what the rules find, also of what they refuse to make jobs of; 1 when any of it is an error, 2 when all
+    errors are the request's."""
+    form = (jobs or unmade)[0].settings.format
+    found = merged(jobs, unmade)
     checked.write(found, form)
     statuses = {each.finding.status for each in found if each.finding and each.finding.severity == "error"}
     return 1 if 1 in statuses else max(statuses, default=0)
 
 
-def merged(jobs: Sequence[Job]) -> list[Checked]:
+def merged(jobs: Sequence[Job], unmade: Sequence[Unmade] = ()) -> list[Checked]:
     """What the rules find, the errors first."""
+    refused = [Checked(_place(one, ""), finding) for one in unmade for finding in one.findings]
+    return checked.merge([*_judged(jobs), *refused])
+
+
+def _judged(jobs: Sequence[Job]) -> Iterator[Checked]:
+    if not jobs:
+        return
     session = Session.open(jobs)
     plan = Planner(session.store, session.keys, judges=False).plan(jobs)
-    return checked.merge([each for number in range(len(jobs)) for each in _Job(session, plan, number).checked()])
+    for number in range(len(jobs)):
+        yield from _Job(session, plan, number).checked()
 
 
 class _Job:
@@ -91,7 +100,7 @@ class _Job:
                 yield from self._of_model(engine, name, summary)
                 return
             reason = reason or f"node {name!r} was never built" * (step.source is None) or f"{name!r} is no ONNX model"
-        yield Checked(self._place(engine), None, OF_GRAPHS, reason or "it is made of no ONNX model")
+        yield Checked(_place(self.job, engine), None, OF_GRAPHS, reason or "it is made of no ONNX model")
 
     def _of_model(self, engine: str, name: str, summary: Mapping[str, Any]) -> Iterator[Checked]:
         is_final = self.job.graph.edges[engine]["model"].node == name
@@ -112,11 +121,12 @@ class _Job:
         return self.plan.steps[self.plan.of[self.number][name]]
 
     def _found(self, node: str, finding: Finding) -> Checked:
-        return Checked(self._place(node), finding)
+        return Checked(_place(self.job, node), finding)
 
-    def _place(self, node: str) -> Place:
-        recipe = self.job.lock.with_suffix(".yaml")
-        return Place(self.job.recipe, self.job.variant, node, str(recipe) if recipe.is_file() else "")
+
+def _place(job: Job | Unmade, node: str) -> Place:
+    recipe = job.lock.with_suffix(".yaml")
+    return Place(job.recipe, job.variant, node, str(recipe) if recipe.is_file() else "")
 
 
 def _summary(step: Step, is_model: bool) -> Mapping[str, Any]:
