@@ -15,10 +15,9 @@ from mobuild.doctor.machine import Machine
 from mobuild.doctor.recording import recorded
 from mobuild.doctor.state import State
 from mobuild.doctor.survey import survey
-from mobuild.hardware import Hardware
+from tests.projects import hardware as shipped_hardware
 
 FIXTURES = Path(__file__).parent / "fixtures"
-CONF = Path(__file__).parents[2] / "conf"
 NAMES = sorted(path.stem for path in FIXTURES.iterdir())
 
 
@@ -50,11 +49,6 @@ def findings(
     name: str, also: dict[str, Any] | None = None, hardware: str | None = None, message: str = ""
 ) -> dict[str, Finding]:
     """Code → finding on a recorded machine; each code at most once."""
-    found = diagnose(state(name, also), shipped(hardware) if hardware else None, message)
+    found = diagnose(state(name, also), shipped_hardware(hardware) if hardware else None, message)
     assert len({one.code for one in found}) == len(found), found
     return {one.code: one for one in found}
-
-
-def shipped(name: str) -> Hardware:
-    row = yaml.safe_load((CONF / "hardware" / f"{name}.yaml").read_text())
-    return Hardware(**{**row, "backends": tuple(row["backends"])})

@@ -194,5 +194,21 @@ def test_the_card_is_held_against_the_hardware_that_is_asked_for(
         assert code and word in f"{found[code].found} {found[code].why}"
 
 
+@pytest.mark.parametrize(
+    ("hardware", "fix"),
+    [
+        ("l4", "a TensorRT-RTX plan can be built without the card; run and measure it on a machine that has it"),
+        ("h100", "on a machine that has the card, with backend=tensorrt"),
+        ("v100", "on a machine that has the card, with backend=tensorrt backend.version='\"10.4\"'"),
+        ("gtx1070", "no engine can be built for it: compute capability 6.1: TensorRT from 10.0 starts at 7.0"),
+    ],
+)
+def test_what_is_advised_for_an_absent_card_is_possible_for_it(hardware: str, fix: str) -> None:
+    found = findings("no_gpu", hardware=hardware)["D52"]
+
+    assert fix in found.fix
+    assert ("TensorRT-RTX plan can be built" in found.fix) == (hardware == "l4")
+
+
 def test_a_broken_driver_does_not_matter_for_the_cpu() -> None:
     assert [one.severity for one in findings("mismatch", hardware="cpu").values()] == ["warning"]

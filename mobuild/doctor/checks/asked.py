@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mobuild.contract.rules import Request, check
 from mobuild.doctor.findings import ERROR, WARNING, Finding
 from mobuild.doctor.state import State
 from mobuild.hardware import Hardware
@@ -31,7 +32,7 @@ def asked(state: State, hardware: Hardware) -> tuple[Finding, ...]:
     here = _devices(state)
     listed = ", ".join(f"{one.name} ({one.capability or 'unknown'}, {_gib(one.memory_mib)} GiB)" for one in here)
     wanted = f"compute capability {hardware.compute_capability}, {hardware.memory_gib:g} GiB"
-    elsewhere = "a TensorRT-RTX plan can be built without the card; run and measure it on a machine that has it"
+    elsewhere = _elsewhere(hardware)
     if not here:
         why = f"engines for {wanted} cannot be run or measured on this machine"
         return (Finding("D52", ERROR, subject, "no usable GPU of NVIDIA's is here", why, elsewhere),)
@@ -50,6 +51,21 @@ def asked(state: State, hardware: Hardware) -> tuple[Finding, ...]:
     )
     fix = "choose the row of this variant or MIG slice, or write one: conf/hardware/<name>.yaml"
     return (Finding("D51", ERROR if share < _LESS else WARNING, subject, f"its memory differs: {listed}", why, fix),)
+
+
+def _elsewhere(hardware: Hardware) -> str:
+    """What can be done for a card that is not here: only TensorRT-RTX builds without it, and not for all."""
+    refused = {
+        name: [each for each in check(Request(hardware, name)) if each.severity == "error"]
+        for name in ("tensorrt_rtx", "tensorrt")
+    }
+    if not refused["tensorrt_rtx"]:
+        return "a TensorRT-RTX plan can be built without the card; run and measure it on a machine that has it"
+    (no_plan, *_) = refused["tensorrt_rtx"]
+    if not refused["tensorrt"]:
+        return f"{no_plan.message}: build on a machine that has the card, with {no_plan.hint}"
+    (no_engine, *_) = refused["tensorrt"]
+    return f"no engine can be built for it: {no_engine.message}\n{no_engine.hint}"
 
 
 def _devices(state: State) -> list[_Here]:
