@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from mobuild import device, vocabulary
+from mobuild.contract.configuration import release_is_driven
 from mobuild.contract.findings import Finding
 from mobuild.contract.formats import asked_names_are_single
 from mobuild.contract.options import command_is_known
 from mobuild.contract.precision import backend_builds
 from mobuild.contract.profiles import asked_sizes_rise
 from mobuild.contract.rules import Model, Request, check, check_model
-from mobuild.contract.software import release_is_driven
 from mobuild.distributions import provider_of
 from mobuild.errors import MobuildError, Refused
 from mobuild.graph import NodeSpec
@@ -101,7 +101,9 @@ def of_model(
     request = request_for(job, spec, keys)
     assert request
     shapes = getattr(spec.node, "shapes", None)
-    return strictly(job, check_model(Model(request, summary, node, is_final, shapes, data.samples, data.vocabularies)))
+    export = next((name for name in models_before(job, engine) if job.graph.nodes[name].node.kind == "export"), "")
+    model = Model(request, summary, node, is_final, shapes, data.samples, data.vocabularies, export)
+    return strictly(job, check_model(model))
 
 
 def engines(job: Job) -> tuple[str, ...]:

@@ -175,12 +175,44 @@ def test_r6_names_the_driver_that_is_here_and_what_is_newer() -> None:
     assert told.hint == "a driver from 580.65.06 on"
 
 
-def test_r9_names_the_first_release_that_takes_the_opset() -> None:
-    model = Model(on_card("l4", version="10.0"), {**SUMMARY, "opsets": {"ai.onnx": 22}}, "onnx", shapes=SHAPES)
+@pytest.mark.parametrize(
+    ("export", "first"),
+    [
+        ("", "export the file with opset 20"),
+        ("enc.onnx", "nodes.enc.onnx.opset=20"),
+    ],
+)
+def test_r9_names_the_opset_and_a_release_that_takes_the_other(export: str, first: str) -> None:
+    summary = {**SUMMARY, "opsets": {"ai.onnx": 22}}
+    model = Model(on_card("l4", version="10.0"), summary, "onnx", shapes=SHAPES, export=export)
 
     (found,) = [each for each in check_model(model) if each.code == "R9"]
 
-    assert found.hint == "export with opset 20: nodes.onnx.opset; TensorRT 10.6 takes 22"
+    assert found.hint == f"{first}, or backend.version='\"11.5\"'"
+
+
+def test_r9_names_the_exporter_that_meets_an_old_opset() -> None:
+    request = on_card("gtx1070", version="8.6")
+    model = Model(request, {**SUMMARY, "opsets": {"ai.onnx": 20}}, "onnx", shapes=SHAPES, export="onnx")
+
+    (found,) = [each for each in check_model(model) if each.code == "R9"]
+
+    assert found.hint == "nodes.onnx.opset=17 nodes.onnx.exporter=torchscript"
+
+
+@pytest.mark.parametrize(
+    ("export", "hint"),
+    [
+        ("", "export the file with a dynamic axis 0"),
+        ("onnx", "name the axis: nodes.onnx.inputs: {x: [batch, …]}"),
+    ],
+)
+def test_f3_names_inputs_of_a_recipe_where_there_is_one(export: str, hint: str) -> None:
+    summary = {**SUMMARY, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 8]}]}
+
+    (found,) = check_model(Model(TENSORRT, summary, "onnx", shapes={}, export=export))
+
+    assert (found.code, found.hint) == ("F3", hint)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +222,10 @@ def test_r9_names_the_first_release_that_takes_the_opset() -> None:
 def test_r17_names_the_next_release_with_packages_for_the_host(name: str, version: str, hint: str) -> None:
     (found,) = check(on_card(name, version=version))
 
-    assert (found.code, found.hint) == ("R17", f"backend.version='\"{hint}\"' has them")
+    assert (found.code, found.hint) == (
+        "R17",
+        f"backend.version='\"11.5\"', or TensorRT {hint} is the next that has them",
+    )
 
 
 def test_r5_names_the_replacement() -> None:
@@ -286,7 +321,7 @@ def test_all_nodes_of_an_operator_are_named_at_once_with_the_first_version() -> 
 
     assert found.where == "nodes 'a', 'b'"
     assert found.message == "operator STFT: STFT is there from TensorRT 10.5 on"
-    assert found.hint == "TensorRT 10.5 is the first that has it"
+    assert found.hint == "backend.version='\"11.5\"': TensorRT 10.5 is the first that has it"
 
 
 @pytest.mark.parametrize(

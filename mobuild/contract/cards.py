@@ -100,12 +100,15 @@ def _outside(request: Request, considered: Sequence[Release]) -> Finding:
 def _newest_only(request: Request, considered: Sequence[Release]) -> tuple[Finding, ...]:
     """A warning when no version is asked for and the newest release no longer takes the card."""
     capability = request.hardware.compute_capability
-    fitting = [each.version for each in considered if supports(each, capability).word == "yes"]
-    if fitting[-1] == considered[-1].version:
+    last = _last_fitting(capability, considered)
+    if last == considered[-1].version:
         return ()
-    message = f"compute capability {capability}: TensorRT {fitting[-1]} is the last that fits"
-    hint = f"backend.version='\"{fitting[-1]}\"'"
-    return (Finding("R1", "warning", request.where, message, hint),)
+    message = f"compute capability {capability}: TensorRT {last} is the last that fits"
+    return (Finding("R1", "warning", request.where, message),)
+
+
+def _last_fitting(capability: str, considered: Sequence[Release]) -> str:
+    return [each.version for each in considered if supports(each, capability).word == "yes"][-1]
 
 
 def _other_backends(request: Request) -> str:
@@ -124,8 +127,10 @@ def _refusals(request: Request) -> tuple[Finding, ...]:
 
 def _chosen(request: Request) -> str:
     """How the backend is chosen, with its version where the newest one does not take the card."""
-    named = [each.hint for each in tensorrt_fits(request) if each.severity == "warning"]
-    return " ".join([f"backend={request.backend}", *named])
+    chosen = f"backend={request.backend}"
+    if not any(each.severity == "warning" for each in tensorrt_fits(request)):
+        return chosen
+    return f"{chosen} backend.version='\"{_last_fitting(request.hardware.compute_capability, driven())}\"'"
 
 
 def _row(request: Request) -> Release:

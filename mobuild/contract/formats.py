@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from mobuild.contract.configuration import said, working_version
 from mobuild.contract.findings import Finding, found
 from mobuild.contract.request import Model
 from mobuild.facts import Support
 from mobuild.facts.frameworks import ir_for_opset, onnx_for_opset, ort_for_opset, ort_loads
-from mobuild.facts.releases import first_for_opset, lacks_type, release
+from mobuild.facts.releases import lacks_type, release, takes_opset
 
 _PROTOBUF_BYTES = 1 << 31
+_DYNAMO_FIRST_OPSET = 18  # torch's newer exporter builds at 18 and beyond
 _COPIES = 3  # of all weights, while a simplifier or a quantiser holds what it read and what it makes
 
 
@@ -29,9 +31,8 @@ def parser_reads(model: Model) -> tuple[Finding, ...]:
             return ()
         answer = Support("no" if row.is_sure("opset") else "unverified")
         message = f"{request.product} takes opsets {low} to {high}, found {opset}"
-        first = first_for_opset(opset) if opset > high else ""
-        newer = f"; TensorRT {first} takes {opset}" if first else ""
-        hint = f"export with opset {high if opset > high else low}: nodes.onnx.opset{newer}"
+        newer = working_version(request, lambda each: takes_opset(each, opset))
+        hint = _with_opset(model, high if opset > high else low) + (f", or {said(newer)}" if newer else "")
         return found("R9", answer, where, message, hint)
     runtime = request.machine.runtime or request.backend_version
     if request.backend == "onnxruntime" and runtime:
@@ -40,7 +41,7 @@ def parser_reads(model: Model) -> tuple[Finding, ...]:
         return found("R9", answer, place, answer.why, _runtime_hint(model, opset))
     if request.is_tensorrt and not onnx_for_opset(opset):
         message = f"opset {opset} is newer than every ONNX in the table"
-        return (Finding("R9", "warning", where, message, "export with an older opset: nodes.onnx.opset"),)
+        return (Finding("R9", "warning", where, message, _with_opset(model)),)
     return ()
 
 
@@ -87,7 +88,10 @@ def batch_is_dynamic(model: Model) -> tuple[Finding, ...]:
     if not first or len(sizes) != 1 or any(not isinstance(axis, int) for axis in first):
         return ()
     message = f"axis 0 of every input is {sizes[0]}: the engine takes no other batch"
-    return (Finding("F3", "note", model.where, message, "name the axis: nodes.onnx.inputs: {x: [batch, …]}"),)
+    hint = "export the file with a dynamic axis 0"
+    if model.export:
+        hint = f"name the axis: nodes.{model.export}.inputs: {{{model.summary['inputs'][0]['name']}: [batch, …]}}"
+    return (Finding("F3", "note", model.where, message, hint),)
 
 
 def axes_are_named(model: Model) -> tuple[Finding, ...]:
@@ -126,9 +130,19 @@ def something_is_computed(model: Model) -> tuple[Finding, ...]:
     return (Finding("F6", "warning", model.where, message, "export it again"),)
 
 
+def _with_opset(model: Model, opset: int = 0) -> str:
+    """How the model is exported with an opset that is taken; what exports a file of the user's is not known."""
+    if not model.export:
+        return f"export the file with opset {opset}" if opset else "export the file with an older opset"
+    if not opset:
+        return f"export with an older opset: nodes.{model.export}.opset"
+    other = f" nodes.{model.export}.exporter=torchscript" if opset < _DYNAMO_FIRST_OPSET else ""
+    return f"nodes.{model.export}.opset={opset}{other}"
+
+
 def _runtime_hint(model: Model, opset: int) -> str:
     newer = ort_for_opset(opset)
-    first = f"ONNX Runtime {newer} loads opset {opset}" if newer else "export with an older opset: nodes.onnx.opset"
+    first = f"ONNX Runtime {newer} loads opset {opset}" if newer else _with_opset(model)
     ir = ir_for_opset(opset)
     if ir and model.summary["ir_version"] > ir:
         return f"{first}; IR version {ir} is enough for opset {opset}"

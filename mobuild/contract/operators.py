@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mobuild.contract.configuration import said, working_version
 from mobuild.contract.findings import Finding, found, nodes
 from mobuild.contract.request import Model
-from mobuild.facts import Support, rtx
+from mobuild.facts import Support, order, rtx
 from mobuild.facts import operators as tensorrt
 
 _OF_RUNTIME = ("ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "com.microsoft", "com.ms.internal.nhwc")
@@ -91,10 +92,12 @@ def _answer(model: Model, name: str) -> Support:
 
 def _remedy(model: Model, name: str) -> str:
     first = tensorrt.first_with(name) if model.request.backend == "tensorrt" else ""
-    if first:
-        return f"TensorRT {first} is the first that has it"
+    newer = working_version(model.request, lambda each: order(each.version) >= order(first)) if first else ""
+    if newer:
+        return f"{said(newer)}: TensorRT {first} is the first that has it"
     domain, _, plugin = name.rpartition("::")
-    other = tensorrt.taken_from(name) if model.request.is_tensorrt else ""  # for TensorRT-RTX, whose parser has less
+    is_rtx = model.request.backend == rtx.PRODUCT  # whose parser has less
+    other = tensorrt.taken_from(name) if is_rtx else ""
     other = f"{other}: backend=tensorrt; or " if other else ""
     if domain or not model.request.is_tensorrt:
         key = "plugins" if model.request.is_tensorrt else "libraries"

@@ -37,7 +37,8 @@ def typing_is_there(request: Request) -> tuple[Finding, ...]:
         return ()
     answer = feature("weak_typing", request.version)
     message = f"{request.product}: backend.typing=weak: {answer.why.replace('_', ' ')}"
-    return found("R4", answer, "option backend.typing", message, replacement("weak_typing", request.version))
+    hint = f"backend.typing=strong: {replacement('weak_typing', request.version)}"
+    return found("R4", answer, "option backend.typing", message, hint)
 
 
 def raw_is_known(request: Request) -> tuple[Finding, ...]:
@@ -81,12 +82,20 @@ def compatibility_fits(request: Request) -> tuple[Finding, ...]:
         return ()
     if level == "AMPERE_PLUS" and order(capability) < order("8.0"):
         message = f"AMPERE_PLUS is built on a card from 8.0 on, found {capability}"
-        return (Finding("R11", "error", where, message, "drop it, or build on an Ampere card or a newer one"),)
+        return (
+            Finding("R11", "error", where, message, f"{_without(place)}, or build on an Ampere card or a newer one"),
+        )
     if level == "SAME_COMPUTE_CAPABILITY":
         answer = flag("--hardwareCompatibilityLevel=sameComputeCapability", request.version)
         message = f"{request.product}: SAME_COMPUTE_CAPABILITY is there from 10.9 on"
-        return found("R11", answer, where, message, "AMPERE_PLUS, or an engine for each card")
+        family = "backend.hardware_compatibility=ampere_plus, or " if order(capability) >= order("8.0") else ""
+        return found("R11", answer, where, message, f"{family}{_without(place)}: an engine for each card")
     return ()
+
+
+def _without(place: str) -> str:
+    """How an option is taken back."""
+    return f"backend.{place}=" + ("none" if place == "hardware_compatibility" else "NONE")
 
 
 def runtime_opens(request: Request) -> tuple[Finding, ...]:
@@ -98,15 +107,21 @@ def runtime_opens(request: Request) -> tuple[Finding, ...]:
     is_compatible = bool(request.options.get("version_compatible") or request.raw.get("VERSION_COMPATIBLE"))
     if not is_compatible and not _is_same(built, opened):
         message = f"an engine of TensorRT {built} does not open in {opened}"
-        hint = f"build with {opened}, or backend.version_compatible=true where that is newer"
+        opens = _crosses(majors, built, opened)
+        hint = "backend.version_compatible=true" if opens else f"build with TensorRT {opened}"
         return (Finding("R12", "error", "check.runtime", message, hint),)
-    if not is_compatible or (majors[0] == majors[1] and order(opened) >= order(built)) or majors in _CROSSINGS:
+    if not is_compatible or _crosses(majors, built, opened):
         return ()
     message = (
         f"a version-compatible engine of TensorRT {built} does not open in {opened}: only in newer versions of its "
         "major, and from 8 in 10 or from 10 in 11"
     )
     return (Finding("R12", "error", "check.runtime", message, f"build with TensorRT {majors[1]}"),)
+
+
+def _crosses(majors: tuple[str, str], built: str, opened: str) -> bool:
+    """Whether a version-compatible engine goes from one TensorRT to the other."""
+    return (majors[0] == majors[1] and order(opened) >= order(built)) or majors in _CROSSINGS
 
 
 def command_is_known(words: str, version: str, node: str) -> tuple[Finding, ...]:

@@ -19,7 +19,7 @@ def card_computes(request: Request) -> tuple[Finding, ...]:
     answer = computes(capability, request.precision)
     message = f"precision {request.precision}: {answer.why}"
     first = _first(request.precision)
-    hint = f"precision=fp32, or a card of compute capability {first} or newer"
+    hint = f"precision={_other(request)}, or a card of compute capability {first} or newer"
     return found("R3", answer, request.where, message, hint)
 
 
@@ -28,7 +28,8 @@ def backend_builds(lacking: str, request: Request, where: str) -> tuple[Finding,
     if not lacking or card_computes(request):
         return ()
     message = f"precision {request.precision}: {lacking}"
-    return (Finding("R3", "error", where, message, "choose another precision=…, hardware=… or backend=…"),)
+    hint = f"precision={_other(request)}, or another hardware=… or backend=…"
+    return (Finding("R3", "error", where, message, hint),)
 
 
 def float32_is_built(model: Model) -> tuple[Finding, ...]:
@@ -45,7 +46,14 @@ def float32_is_built(model: Model) -> tuple[Finding, ...]:
         f"{request.hardware.compute_capability}, and the model holds {_mib(types['float32'])} MiB of float32 weights"
     )
     severity = "warning" if is_mixed or request.unknown else "error"
-    return (Finding("R3", severity, model.where, message, "precision=fp16"),)
+    hint = "precision=fp16" if request.precision != "fp16" else "build it of 'quantized': needs: {model: quantized}"
+    return (Finding("R3", severity, model.where, message, hint),)
+
+
+def _other(request: Request) -> str:
+    """The precision that every card of the builder's has."""
+    is_half = request.backend == "tensorrt_rtx" and lacks_float32(request.hardware.compute_capability)
+    return "fp16" if is_half else "fp32"
 
 
 def _first(precision: str) -> str:

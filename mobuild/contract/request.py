@@ -84,7 +84,7 @@ class Model:
 
     `node` wrote it; `is_final`: the engine is built of this very graph, so its types are final; `shapes` are the
     engine's; `samples` are manifests of data (`data.manifest`) by the node that read them; `vocabularies` those of
-    tokenizers by the source node that they are.
+    tokenizers by the source node that they are. `export` is the node that exported it; empty for a file of the user's.
     """
 
     request: Request
@@ -94,6 +94,7 @@ class Model:
     shapes: Any = None
     samples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    export: str = ""
 
     @property
     def where(self) -> str:

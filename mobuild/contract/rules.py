@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mobuild.contract import (
-    cards,
-    formats,
-    memory,
-    operators,
-    options,
-    precision,
-    profiles,
-    quantisation,
-    software,
-    tokens,
-)
+from mobuild.contract import formats, memory, operators, precision, profiles, quantisation, tokens
+from mobuild.contract.configuration import check
 from mobuild.contract.findings import Finding
 from mobuild.contract.request import Machine, Model, Request
 
@@ -23,23 +13,6 @@ __all__ = ["Machine", "Model", "Request", "check", "check_model"]
 
 Findings = tuple[Finding, ...]
 
-RULES: tuple[Callable[[Request], Findings], ...] = (
-    *cards.RULES,
-    precision.card_computes,
-    options.typing_is_there,
-    options.raw_is_known,
-    options.rtx_option_works,
-    options.compatibility_fits,
-    options.runtime_opens,
-    memory.workspace_fits,
-    software.driver_is_new_enough,
-    software.cuda_serves_the_card,
-    software.python_has_wheels,
-    software.provider_fits,
-    software.host_has_packages,
-    software.libraries_are_installed,
-    software.wheels_agree,
-)
 OF_MODELS: tuple[Callable[[Model], Findings], ...] = (
     formats.parser_reads,
     formats.names_are_single,
@@ -62,11 +35,6 @@ OF_MODELS: tuple[Callable[[Model], Findings], ...] = (
     tokens.tables_hold_the_vocabulary,
     tokens.tables_hold_the_tokens,
 )
-
-
-def check(request: Request) -> Findings:
-    """All findings about a configuration, in the order of the rules."""
-    return tuple(finding for rule in RULES for finding in rule(request))
 
 
 def check_model(model: Model) -> Findings:

@@ -1,4 +1,4 @@
-"""Rules on what is installed: CUDA, driver, Python, host, packages (R6 to R8, R14, R16, R17, E1 to E3)."""
+"""Rules on what is installed: CUDA, driver, Python, host, packages (R6 to R8, R14, R16, R17, E1, E2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mobuild.contract.findings import Finding, found
 from mobuild.contract.request import Request
 from mobuild.facts import Support, minor, order
 from mobuild.facts.cuda import compiles, driver_fits, driver_floor
-from mobuild.facts.releases import cuda_fits, driven, host_fits, nearest_release, next_for_host, python_fits, release
+from mobuild.facts.releases import cuda_fits, host_fits, nearest_release, next_for_host, python_fits, release
 
 _TENSORRT_PROVIDER = "TensorrtExecutionProvider"
 
@@ -81,9 +81,8 @@ def cuda_serves_the_card(request: Request) -> tuple[Finding, ...]:
     fits = cuda_fits(release(request.backend, request.backend_version), cuda)
     if not fits.why.startswith("is made for"):  # it has packages, though that may not be sure
         return findings
-    nearest = nearest_release(capability, cuda=cuda, product=request.backend)
-    hint = f"backend.version={nearest} is made for CUDA {cuda} and takes the card" if nearest else "another CUDA"
-    return findings + found("R7", fits, request.where, f"{request.product} {fits.why}", hint)
+    other = f"another CUDA{_newer_rtx(request, cuda=cuda)}"
+    return findings + found("R7", fits, request.where, f"{request.product} {fits.why}", other)
 
 
 def python_has_wheels(request: Request) -> tuple[Finding, ...]:
@@ -94,9 +93,16 @@ def python_has_wheels(request: Request) -> tuple[Finding, ...]:
     answer = python_fits(release(request.backend, request.backend_version), python)
     if not answer.why.startswith("has wheels for"):  # it has one, though that may not be sure
         return ()
-    nearest = nearest_release(request.hardware.compute_capability, python=python, product=request.backend)
-    hint = f"backend.version={nearest} has wheels for it" if nearest else "another Python"
-    return found("R14", answer, request.where, f"{request.product} {answer.why}", hint)
+    other = f"another Python{_newer_rtx(request, python=python)}"
+    return found("R14", answer, request.where, f"{request.product} {answer.why}", other)
+
+
+def _newer_rtx(request: Request, cuda: str = "", python: str = "") -> str:
+    """The TensorRT-RTX to install instead, in words: it is no option of its backend."""
+    if request.backend != "tensorrt_rtx":
+        return ""
+    nearest = nearest_release(request.hardware.compute_capability, cuda, python, request.backend)
+    return f", or install TensorRT-RTX {nearest}" if nearest else ""
 
 
 def provider_fits(request: Request) -> tuple[Finding, ...]:
@@ -118,7 +124,7 @@ def host_has_packages(request: Request) -> tuple[Finding, ...]:
     version = request.backend_version
     answer = host_fits(release("tensorrt", version), version, request.hardware.host)
     other = next_for_host(version, request.hardware.host)
-    hint = f"backend.version='\"{other}\"' has them" if other else "another backend.version"
+    hint = f"TensorRT {other} is the next that has them" if other else ""
     return found("R17", answer, request.where, f"{request.product}: {answer.why}", hint)
 
 
@@ -132,16 +138,6 @@ def libraries_are_installed(request: Request) -> tuple[Finding, ...]:
     message = f"{', '.join(sorted(names))} installed, and no tensorrt-…-libs: a stub without libnvinfer"
     hint = "pip install tensorrt-cu12 (or -cu13) whole, or libnvinfer of the same version from NVIDIA's packages"
     return (Finding("E1", "warning", "environment", message, hint),)
-
-
-def release_is_driven(request: Request, where: str) -> tuple[Finding, ...]:
-    """E3: mobuild builds with this TensorRT; the tables know older ones, so that they can be named."""
-    first, version = driven()[0].version, request.backend_version
-    if request.backend != "tensorrt" or not version or order(version) >= order(first):
-        return ()
-    message = f"mobuild builds with TensorRT from {first} on, not with {version}"
-    hint = f"backend.version='\"{release('tensorrt').version}\"', or build it with trtexec: mobuild command engine"
-    return (Finding("E3", "error", where, message, hint),)
 
 
 def wheels_agree(request: Request) -> tuple[Finding, ...]:

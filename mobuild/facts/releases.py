@@ -149,9 +149,10 @@ def opset_range(version: str) -> tuple[int, int]:
     return found
 
 
-def first_for_opset(opset: int) -> str:
-    """The oldest TensorRT that mobuild drives whose parser takes an ONNX opset; empty when none is known to."""
-    return next((each.version for each in driven() if each.opset and each.opset[1] >= opset), "")
+def takes_opset(release: Release, opset: int) -> bool:
+    """Whether its parser is known to take an ONNX opset, if not surely."""
+    low, high = release.opset or (0, -1)
+    return low <= opset <= high
 
 
 def first_with_card(product: str, capability: str) -> str:
