@@ -23,7 +23,8 @@ def command(backend: Any, model: str, profiles: Sequence[Profile], precision: st
     """Shell lines for TensorRT `version`; what they cannot say stands in comments."""
     left_out: list[str] = [f"hook {backend.hook}"] if backend.hook else []
     words = ["trtexec", f"--onnx={model}", f"--saveEngine={out}", "--skipInference"]
-    words += [word for word in _options(backend, profiles, precision, left_out) if _is_current(word, version, left_out)]
+    words += [*_typing(backend, precision, version, left_out)]
+    words += [word for word in _options(backend, profiles, left_out) if _is_current(word, version, left_out)]
     lines = [f"# TensorRT {version}", *(f"# not said below: {text}" for text in left_out), shlex.join(words)]
     polygraphy = shlex.join(_polygraphy(backend, model, profiles, precision, out, version))
     return "\n".join([*lines, "# or, with the pip packages, which have no trtexec:", f"# {polygraphy}"])
@@ -42,8 +43,7 @@ def polygraphy_shapes(profiles: Sequence[Profile]) -> Iterator[str]:
             yield from (f"{name}:[{','.join(map(str, corners[i]))}]" for name, corners in shapes.items())
 
 
-def _options(backend: Any, profiles: Sequence[Profile], precision: str, left_out: list[str]) -> Iterator[str]:
-    yield from _weak(backend, precision) if backend.is_weak else ["--stronglyTyped"]
+def _options(backend: Any, profiles: Sequence[Profile], left_out: list[str]) -> Iterator[str]:
     yield f"--memPoolSize={','.join(_pools(backend))}"
     for number, profile in enumerate(profiles):
         if len(profiles) > 1:
@@ -66,10 +66,23 @@ def _options(backend: Any, profiles: Sequence[Profile], precision: str, left_out
     yield from _raw(backend.raw, left_out)
 
 
-def _weak(backend: Any, precision: str) -> Iterator[str]:
-    yield from (f"--{flag.lower()}" for flag in WEAK_FLAGS[precision])
-    if precision == "int8":
-        yield f"--calib={backend.calibration_cache or 'calibration.cache'}"
+def _typing(backend: Any, precision: str, version: str, left_out: list[str]) -> Iterator[str]:
+    """The flags of types: none where the graph's are the engine's, those that allow them where that is no choice."""
+    flags = [f"--{flag.lower()}" for flag in WEAK_FLAGS[precision]]
+    if backend.is_weak:
+        calibration = [f"--calib={backend.calibration_cache or 'calibration.cache'}"] * (precision == "int8")
+        yield from (word for word in (*flags, *calibration) if _is_current(word, version, left_out))
+    elif _is_current("--stronglyTyped", version, left_out):
+        yield "--stronglyTyped"
+    elif not _has_strong_typing(version):
+        yield from flags
+
+
+def _has_strong_typing(version: str) -> bool:
+    """Whether the release can take the graph's types as they are; before it, flags allow lower ones."""
+    from mobuild.facts.features import flag
+
+    return flag("--stronglyTyped", version).word != "no"
 
 
 def _pools(backend: Any) -> Iterator[str]:
@@ -114,9 +127,9 @@ def _polygraphy(
     backend: Any, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str
 ) -> Iterator[str]:
     yield from ("polygraphy", "convert", model, "--model-type", "onnx", "--convert-to", "trt", "-o", out)
-    if backend.is_weak:
+    if backend.is_weak or not _has_strong_typing(version):
         yield from (f"--{flag.lower()}" for flag in WEAK_FLAGS[precision])
-        if precision == "int8":
+        if backend.is_weak and precision == "int8":
             yield from ("--calibration-cache", backend.calibration_cache or "calibration.cache")
     else:
         yield "--strongly-typed"

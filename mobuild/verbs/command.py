@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mobuild import programs
+from mobuild import judging, programs
+from mobuild.contract.configuration import working_version
 from mobuild.errors import NodeFailed
 from mobuild.facts.releases import PRODUCTS, release
 from mobuild.graph import local_source
 from mobuild.job import Job
-from mobuild.judging import installed_version
 from mobuild.report import messages
 from mobuild.report.artifacts import artifact_path
 from mobuild.steps import Plan, Step
@@ -33,7 +33,9 @@ def command(jobs: Sequence[Job]) -> int:
     session = Session.open(jobs)
     planned = session.plan(jobs)
     for number, job in enumerate(jobs):
-        refuse(job, [each for each in findings(job, session.keys) if each.code != _OLD])
+        found = findings(job, session.keys)
+        refuse(job, [each for each in found if each.code != _OLD])
+        doubts = [f"# {each.code} {each.severity}: {judging.told(each)}" for each in found if each.severity != "note"]
         for target in job.graph.targets:
             step = planned.steps[planned.of[number][target]]
             where = f"recipe {job.recipe!r}, variant {job.variant!r}: {target!r}"
@@ -45,7 +47,7 @@ def command(jobs: Sequence[Job]) -> int:
                     f"{where} is no engine: mobuild itself makes it",
                     f"name a target of kind build_engine or command; mobuild list recipe={job.recipe} shows the kinds",
                 )
-            print(_lines(session, planned, job, target, step, where))
+            print("\n".join([*doubts, _lines(session, planned, job, target, step, where)]))
     return 0
 
 
@@ -83,7 +85,7 @@ def _lines(session: Session, planned: Plan, job: Job, target: str, step: Step, w
     if not model.exists() and not model.with_suffix("").exists():
         messages.note(f"{name!r} is put there by: mobuild {_for(job, name)}")
     out = f"{target}{node.suffix}"
-    told = node.command(_summary(producer, model), str(model), out, _version(session, step))
+    told = node.command(_summary(producer, model), str(model), out, _version(session, job, step))
     if not told:
         raise NodeFailed(f"{where}: backend {node.backend.name!r} tells no command line")
     return str(told)
@@ -111,14 +113,13 @@ def _summary(producer: Step, model: Path) -> Mapping[str, Any]:
     return onnxmodel.summary(model)
 
 
-def _version(session: Session, step: Step) -> str:
-    """The builder's: asked for, installed, or the newest that is known."""
+def _version(session: Session, job: Job, step: Step) -> str:
+    """The builder's: asked for, installed, or the newest that is known to take the card."""
     backend: Any = getattr(step.spec.node, "backend", None)
-    installed = session.keys.environment(step.spec).distributions
-    found = getattr(backend, "version", "") or installed_version(backend, installed)
-    if found or backend.name not in PRODUCTS:
-        return str(found)
-    newest = release(backend.name).version
+    request = judging.request_for(job, step.spec, session.keys)
+    if backend.name not in PRODUCTS or not request or request.backend_version:
+        return request.backend_version if request else ""
+    newest = working_version(request) or release(backend.name).version
     messages.note(f"{backend.name} is not installed and no backend.version is asked for: this is for {newest}")
     return newest
 

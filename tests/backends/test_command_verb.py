@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import engine_nets
+import onnx
+import onnx.version_converter
 import pytest
 
 from mobuild.backends.tensorrt import TensorRT
@@ -193,6 +195,62 @@ def test_a_flag_that_was_removed_does_not_come_back_with_a_newer_release() -> No
 
     assert "--fp16" not in words_of(backend, "12.0", "fp16")
     assert "# not said below: --fp16 (--fp16 was removed in 11.0)\n" in told
+
+
+@pytest.mark.parametrize(
+    ("precision", "flags"), [("fp32", set()), ("fp16", {"--fp16"}), ("int8", {"--int8", "--fp16"})]
+)
+def test_a_release_without_strong_typing_is_told_to_allow_the_types_of_the_graph(
+    precision: str, flags: set[str]
+) -> None:
+    told = TensorRT("8.9").command("m.onnx", PROFILES, precision, "e.plan", "8.6")
+
+    assert "# not said below: --stronglyTyped (--stronglyTyped is there from 9.0 on)\n" in told
+    assert "--strongly-typed" not in told
+    for line in told.splitlines()[2:5:2]:  # trtexec, polygraphy
+        assert {word for word in line.split() if word in ("--fp16", "--int8", "--bf16")} == flags, line
+    assert "calib" not in told
+
+
+WORDS = ("model=det.onnx", "nodes.engine.needs.model=onnx", "backend=tensorrt")
+
+
+def test_without_a_version_the_line_is_for_the_newest_that_takes_the_card(project: Project) -> None:
+    done = project.mobuild("command", "engine", *WORDS, "hardware=v100")
+
+    assert "\n# TensorRT 10.4\ntrtexec " in done.out
+    assert "tensorrt is not installed and no backend.version is asked for: this is for 10.4" in done.err
+
+
+@pytest.mark.parametrize(
+    ("hardware", "version", "code"), [("v100", "11.0", "R1"), ("b200", "10.4", "R2"), ("gtx1070", "10.16", "R1")]
+)
+def test_no_line_is_told_of_what_cannot_be_built(project: Project, hardware: str, version: str, code: str) -> None:
+    words = (*WORDS, f"hardware={hardware}", f'backend.version="{version}"')
+
+    done = project.mobuild("command", "engine", *words, check=False)
+
+    assert (done.status, done.out) == (1, "")
+    assert f"hardware '{hardware}': {code}: " in done.err
+
+
+@pytest.mark.parametrize(
+    ("hardware", "version", "said"),
+    [
+        ("l4", "99", "# R19 warning: TensorRT 99 is unverified: the table ends at 11.5\n"),
+        ("l4", "8.6", "# E3 error: node 'engine': mobuild builds with TensorRT from 10.0 on, not with 8.6\n"),
+        ("gtx1070", "8.6", "# E3 error: node 'engine': mobuild builds with TensorRT from 10.0 on, not with 8.6\n"),
+        ("gh200", "10.4", "# R17 warning: TensorRT 10.4: wheels for ARM servers (SBSA) begin with 10.5\n"),
+    ],
+)
+def test_a_doubt_stands_before_the_line(project: Project, hardware: str, version: str, said: str) -> None:
+    if version == "8.6":
+        older = onnx.version_converter.convert_version(onnx.load(project.root / "det.onnx"), 17)
+        onnx.save(older, project.root / "det.onnx")
+
+    done = project.mobuild("command", "engine", *WORDS, f"hardware={hardware}", f'backend.version="{version}"')
+
+    assert said in done.out.partition("trtexec --onnx")[0]
 
 
 def test_raw_that_trtexec_has_flags_for_is_said() -> None:
