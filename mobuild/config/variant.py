@@ -49,7 +49,7 @@ _STEERING = (
 )
 
 
-_ACTIONS = ("image.push", "image.push_unproven")  # after the build
+_OUTSIDE = ("image.push", "image.push_unproven", "image.mirror")  # after the build; where pinned files come from
 
 
 class Point:
@@ -73,13 +73,14 @@ def variant_name(point: Point, overrides: Sequence[str], point_of: Callable[[Seq
     of_chains = [word for word in overrides if _is_of_chain(point, _key(word))]
     named = at_top + of_chains
     others = [word for word in overrides if _group(word) not in _PLACE + _STEERING and word not in named]
-    others = [word for word in others if _key(word) not in _ACTIONS]
+    outside = [word for word in others if _key(word) in _OUTSIDE]
+    others = [word for word in others if word not in outside]
     parts = [point.choices.get("hardware", "cpu").replace("/", ".")]
     if at_top:
         parts += _named_values(point, point_of(placing))
     if of_chains:
         parts += _chain_values(sorted(set(map(_key, of_chains))), point, point_of(placing + at_top))
-    if others and (digits := _other_digits(point, point_of(placing + named))):
+    if others and (digits := _other_digits(point, point_of(placing + named + outside))):
         parts.append(digits)
     return "+".join(parts)
 
