@@ -76,6 +76,10 @@ class Alternatives(Protocol):
     def unkeyed_roles(self) -> Sequence[str]:
         """Of one alternative: roles that must be done before it but cannot change what it makes."""
 
+    @property
+    def is_passing(self) -> bool:
+        """Of one alternative, if it has that: whether this machine may soon be able to do a better one."""
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -121,6 +125,13 @@ class Publishes(Protocol):
         Raises:
             PushFailed: it does not get there.
         """
+
+
+class Ships(Protocol):
+    """A node whose artifact is handed on, with a statement of its provenance and artifacts of others beside it."""
+
+    beside: ClassVar[Sequence[str]]
+    """Roles whose artifacts lie beside the artifact, under its name with their suffixes."""
 
 
 class ChecksRoles(Protocol):

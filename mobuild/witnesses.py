@@ -40,8 +40,11 @@ def of_plan(plan: Plan, store: Store, keys: Keys) -> Witnesses:
 
 
 def is_volatile(seen: Witnesses, plan: Plan) -> bool:
-    """Whether the configuration asks for the time or the GPU that is here, so that no answer stays right."""
+    """Whether the configuration asks for the time or the GPU that is here, so that no answer stays right; or a node
+    would do better where this machine had more to do it with."""
     if any(job.settings.asked_device for job in plan.jobs):
+        return True
+    if any(getattr(step.spec.node, "is_passing", False) for step in plan.steps.values()):
         return True
     files = (Path(path) for path in seen.paths if path.endswith(".yaml"))
     return any("${now:" in path.read_text(errors="replace") for path in files if path.is_file())

@@ -76,13 +76,14 @@ def take(reference: str, pinned: str, architecture: str, out: Path) -> int:
         found = []
         for number, blob in enumerate(base.blobs):
             diff_id = base.config["rootfs"]["diff_ids"][number]
-            found.append(_layer(blob(), diff_id, out / f"{number:02}", reference))
+            found.append(_layer(blob(), diff_id, out / f"{number:02}", base.digest if number == 0 else ""))
         _check_glibc(found, reference)
     (out / CONFIG).write_text(json.dumps(base.config.get("config") or {}, indent=1, sort_keys=True) + "\n")
     return len(found)
 
 
-def _layer(content: bytes, diff_id: str, folder: Path, reference: str) -> Layer:
+def _layer(content: bytes, diff_id: str, folder: Path, named: str) -> Layer:
+    """A layer; the lowest tells of the base, whose digest is `named`. No place of this machine is told."""
     is_zstd = content.startswith(_ZSTD)
     if not is_zstd and not content.startswith(_GZIP):
         content = gzip.compress(content, 6, mtime=0)
@@ -96,7 +97,8 @@ def _layer(content: bytes, diff_id: str, folder: Path, reference: str) -> Layer:
         size=len(content),
         diff_id=diff_id,
         plain_bytes=plain,
-        created_by=f"{reference}: base",
+        created_by="base: user",
+        components=[{"type": "base", "name": "base", "version": "", "sha256": named}] if named else [],
     )
     layers.describe(layer)
     return layer

@@ -2,7 +2,9 @@
 
     {"media_type": "application/vnd.oci.image.layer.v1.tar+gzip", "digest": "sha256:…", "size": 1,
      "diff_id": "sha256:…", "plain_bytes": 1, "created_by": "mobuild: deps", "largest": {"/path": bytes},
-     "components": [{"type": "deb" | "wheel", "name": "libc6", "version": "2.36", "sha256": "…"}]}
+     "components": [{"type": "deb", "name": "libc6", "version": "2.36", "sha256": "…"}]}
+
+A component is a `deb`, a `wheel`, an `app`, a file of the `engine`, or a user's `base`.
 
 The plain tar, and with it the diff id, is the same everywhere; the compressed bytes are those of the zlib in use.
 """
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Mapping, Sequence
 
 from mobuild.errors import ConfigError, ToolchainError
+from mobuild.image import space
 from mobuild.image.tree import Entry, Tree
 
 BLOB, DESCRIPTION = "blob", "layer.json"
@@ -66,6 +69,8 @@ def write(
         ToolchainError: zstd is asked for, and `zstandard` is not installed.
     """
     out.mkdir()
+    if compression == "none":
+        space.check(out, sum(entry.size_bytes for entry in tree.entries()))
     with open(out / BLOB, "wb") as stream:
         sink = _Sink(stream, compressor(compression))
         sizes = {}

@@ -19,7 +19,8 @@ _NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compu
 class Runtime:
     """The distributions that open an engine: `package` and the others, what of them is left out, and variables.
 
-    With `is_exact`, an engine is opened by the very version that built it alone.
+    With `is_exact`, an engine is opened by the very version that built it alone. `preloaded` are libraries that its
+    module loads by their paths before others need them.
     """
 
     package: str
@@ -27,6 +28,8 @@ class Runtime:
     dropped: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     is_exact: bool = False
+    preloaded: Sequence[str] = ()
+    needs_gpu: bool = False
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -54,12 +57,16 @@ RUNTIMES: Mapping[str, Runtime] = {
         ("*/libtensorrt_onnxparser_rtx*", "nvidia/*/include/*", "nvidia/*/libcudart_static*"),
         _NVIDIA,
         is_exact=True,
+        preloaded=("libtensorrt_rtx.so.*", "libcudart.so.*"),
+        needs_gpu=True,
     ),
     "tensorrt_lean": Runtime(
         "tensorrt-lean-cu13-bindings",
         ("tensorrt-lean-cu13-libs", "nvidia-cuda-runtime", "numpy"),
         ("nvidia/*/include/*", "nvidia/*/libcudart_static*"),
         _NVIDIA,
+        preloaded=("libnvinfer_lean.so.*", "libcudart.so.*"),
+        needs_gpu=True,
     ),
 }
 

@@ -7,6 +7,7 @@ no cgroups) is told apart from a command that failed, and the next is tried. Not
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -68,11 +69,57 @@ class Outcome:
         return f"passed in {self.by}" if self.is_done else f"failed in {self.by} with status {self.status}"
 
 
-def run(task: Task, tools: Sequence[str] = ("podman", "runc", "bwrap", "chroot")) -> Outcome:
+TOOLS = ("podman", "runc", "bwrap", "chroot")
+
+
+@functools.lru_cache(maxsize=None)
+def cannot() -> str:
+    """Why none of the tools can run an image here; empty where one can. Asked once a process, in milliseconds."""
+    reasons = []
+    for name in TOOLS:
+        program = _place(name)
+        if program is None:
+            reasons.append(f"{name} is not installed")
+        elif reason := _unable(name, program):
+            reasons.append(f"{name}: {reason}")
+        else:
+            return ""
+    return "; ".join(reasons)
+
+
+def _unable(name: str, program: str) -> str:
+    """Why a tool that is there cannot make the namespaces that it needs; empty when it can, or who knows."""
+    if name == "bwrap":
+        words = [program, "--unshare-all", "--ro-bind", "/", "/", "true"]
+    elif name == "chroot" and os.geteuid():
+        return "needs root"
+    else:
+        unshare = shutil.which("unshare")
+        if unshare is None:
+            return "unshare is not installed" if name == "chroot" else ""
+        words = [
+            unshare,
+            *(["--user", "--map-root-user"] if os.geteuid() else []),
+            "--mount",
+            "--pid",
+            "--fork",
+            "true",
+        ]
+    done = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+    )
+    return _last_line(done.stderr) or f"ended with status {done.returncode}" if done.returncode else ""
+
+
+def _place(name: str) -> str | None:
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def run(task: Task, tools: Sequence[str] = TOOLS) -> Outcome:
     """Run the task by the first of `tools` that works here."""
     passed_over: list[str] = []
     for name in tools:
-        program = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+        program = _place(name)
         if program is None:
             passed_over.append(f"{name} is not installed")
             continue
@@ -96,7 +143,18 @@ def _podman(task: Task, program: str, scratch: Path) -> Outcome:
         started = ["--entrypoint", json.dumps([first]), f"oci:{task.layout}", *others]
     else:
         started = ["--unsetenv-all", "--rootfs", str(task.root.resolve()), *task.command]
-    words = [*store, "run", "--rm", "--name", name, *network, "--read-only", "--read-only-tmpfs=false", *limits]
+    words = [
+        *store,
+        "run",
+        "--quiet",
+        "--rm",
+        "--name",
+        name,
+        *network,
+        "--read-only",
+        "--read-only-tmpfs=false",
+        *limits,
+    ]
     words += ["--tmpfs", f"/tmp:size={_TMPFS_BYTES},mode=1777", "--user", f"{USER}:{USER}", "--cap-drop", "all"]
     words += ["--security-opt", "no-new-privileges", "--http-proxy=false", *_pairs("--env", task.environment)]
     try:

@@ -16,12 +16,15 @@ from typing import Any, Iterable, Mapping, Sequence
 from mobuild.errors import ToolchainError
 
 _SERIALS = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/mobuild")
-KINDS = {"deb": "deb", "wheel": "pypi"}  # as layers call them → in a package URL
+# As layers call them → in a package URL.
+KINDS = {"deb": "deb", "wheel": "pypi", "app": "generic", "base": "oci"}
+ENGINE = "engine"
 
 
 @dataclass(frozen=True)
 class Part:
-    """One package of the image. `type` is one of `KINDS`; `sha256` is that of the .deb or the wheel."""
+    """One package of the image. `type` is one of `KINDS`; `sha256` is that of the .deb, the wheel, the base's manifest,
+    or of all files of an application."""
 
     type: str
     name: str
@@ -40,9 +43,14 @@ class Engine:
 
 
 def write(
-    path: Path, name: str, parts: Iterable[Part], engine: Engine, epoch: int = 0, deb: Mapping[str, str] | None = None
+    path: Path,
+    name: str,
+    parts: Iterable[Part],
+    engine: Engine | None,
+    epoch: int = 0,
+    deb: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the document of the image `name` to `path`.
+    """Write the document of the image `name`, which may hold no engine, to `path`.
 
     `deb` are the qualifiers of Debian's package URLs: `{"arch": "amd64", "distro": "bookworm"}`.
 
@@ -55,18 +63,18 @@ def write(
         raise ToolchainError(f"the bill of materials of an image: {error}", "pip install 'mobuild[image]'") from error
 
 
-def _document(name: str, parts: Sequence[Part], engine: Engine, epoch: int, deb: Mapping[str, str]) -> str:
+def _document(name: str, parts: Sequence[Part], engine: Engine | None, epoch: int, deb: Mapping[str, str]) -> str:
     from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.model.dependency import Dependency
     from cyclonedx.output.json import JsonV1Dot6
 
     packages = [_package(part, deb) for part in sorted(set(parts), key=lambda part: (part.type, part.name))]
-    model = _model(engine)
+    models = [_model(engine)] if engine else []
     image = Component(name=name, type=ComponentType.CONTAINER, bom_ref=f"pkg:oci/{name}")
-    below = [Dependency(each.bom_ref) for each in (*packages, model)]
+    below = [Dependency(each.bom_ref) for each in (*packages, *models)]
     bom = Bom(
-        components=[*packages, model],
+        components=[*packages, *models],
         serial_number=_serial(name, parts, engine),
         metadata=BomMetaData(component=image, timestamp=datetime.fromtimestamp(epoch, timezone.utc)),
         dependencies=[Dependency(image.bom_ref, below), *below],
@@ -79,12 +87,13 @@ def _package(part: Part, deb: Mapping[str, str]) -> Any:
     from cyclonedx.model.component import Component, ComponentType
     from packageurl import PackageURL
 
+    types = {"app": ComponentType.APPLICATION, "base": ComponentType.CONTAINER}
     debian = {"namespace": "debian", "qualifiers": dict(deb)} if part.type == "deb" else {}
-    url = PackageURL(type=KINDS[part.type], name=part.name, version=part.version, **debian)
+    url = PackageURL(type=KINDS[part.type], name=part.name, version=part.version or None, **debian)
     return Component(
         name=part.name,
-        version=part.version,
-        type=ComponentType.LIBRARY,
+        version=part.version or None,
+        type=types.get(part.type, ComponentType.LIBRARY),
         purl=url,
         bom_ref=str(url),
         hashes=_hashes(part.sha256),
@@ -102,7 +111,7 @@ def _model(engine: Engine) -> Any:
     only = next(iter(engine.sha256.values())) if len(files) == 1 else ""
     return Component(
         name=engine.name,
-        version=engine.version,
+        version=engine.version or None,
         type=ComponentType.MACHINE_LEARNING_MODEL,
         bom_ref="engine",
         hashes=_hashes(only),
@@ -123,8 +132,9 @@ def _properties(found: Mapping[str, str]) -> list[Any]:
     return [Property(name=f"mobuild:{name}", value=value) for name, value in sorted(found.items())]
 
 
-def _serial(name: str, parts: Sequence[Part], engine: Engine) -> uuid.UUID:
+def _serial(name: str, parts: Sequence[Part], engine: Engine | None) -> uuid.UUID:
     state = hashlib.sha256()
-    for text in (name, *sorted(map(repr, set(parts))), repr(sorted(engine.sha256.items()))):
+    files = sorted(engine.sha256.items()) if engine else []
+    for text in (name, *sorted(map(repr, set(parts))), repr(files)):
         state.update(text.encode() + b"\0")
     return uuid.uuid5(_SERIALS, state.hexdigest())

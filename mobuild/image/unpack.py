@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator, Sequence
 
 from mobuild.errors import SourceError
 from mobuild.image.layout import Descriptor, Image
@@ -18,25 +20,46 @@ _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _SPECIAL = 0o7000
 
 
-def unpack(image: Image, root: Path) -> None:
-    """Write the tree of `image` to `root`, which does not exist yet.
+def unpack(image: Image, root: Path, layers: Sequence[Descriptor] | None = None) -> None:
+    """Write the tree of `image`, or that of its lowest `layers`, to `root`, which does not exist yet.
 
     Raises:
-        SourceError: a layer is in a compression that this Python cannot read, or would write elsewhere.
+        SourceError: as `add`.
     """
     root.mkdir(parents=True)
-    for layer in image.layers:
-        _layer(image, layer, root)
+    for layer in image.layers if layers is None else layers:
+        add(image, layer, root)
 
 
-def _layer(image: Image, layer: Descriptor, root: Path) -> None:
+def add(image: Image, layer: Descriptor, root: Path) -> None:
+    """Write what a layer changes in the tree below `root`.
+
+    Raises:
+        SourceError: it is in a compression that this Python cannot read, or would write elsewhere.
+    """
     try:
-        with tarfile.open(image.path(layer), "r:*") as archive:
+        with _opened(image.path(layer), layer) as archive:
             folders = [entry for entry in archive if _entry(archive, entry, root) and entry.isdir()]
     except tarfile.ReadError as error:
         raise SourceError(f"layer {layer.digest} ({layer.media_type}): cannot be unpacked: {error}") from error
     for folder in folders:
         (root / folder.name).chmod(folder.mode | 0o700)  # the tree must go away again
+
+
+@contextmanager
+def _opened(path: Path, layer: Descriptor) -> Iterator[tarfile.TarFile]:
+    if not layer.media_type.endswith("zstd"):
+        with tarfile.open(path, "r:*") as archive:
+            yield archive
+        return
+    try:
+        import zstandard
+    except ImportError as error:
+        raise SourceError(f"layer {layer.digest}: is packed with zstd", "pip install zstandard") from error
+    with open(path, "rb") as file, tarfile.open(
+        fileobj=zstandard.ZstdDecompressor().stream_reader(file), mode="r|"
+    ) as archive:
+        yield archive
 
 
 def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path) -> bool:

@@ -9,29 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Iterator, Sequence
 
 from mobuild.errors import ConfigError, NodeFailed
-from mobuild.image import bases, context, layers, runtimes, writer
+from mobuild.image import context, layers, process, runtimes, space, writer
 from mobuild.image.layers import Layer
 from mobuild.node import Built, Fact, unkeyed, word_of
 
 FORMATS = ("tar", "layout", "context")
 PREFIX = "io.mobuild"
 _LAYERS = ("base", "python", "deps", "app", "model")
-_CONFIG = {
-    "Entrypoint": ["/usr/bin/python3.11", "-m", "mobuild_runtime"],
-    "Cmd": ["serve"],
-    "User": "65532:65532",
-    "ExposedPorts": {"8000/tcp": {}},
-    "WorkingDir": "/",
-    "StopSignal": "SIGTERM",
-}
-_VARIABLES = {
-    "PATH": "/usr/bin",
-    "PYTHONPATH": "/app",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONUNBUFFERED": "1",
-    "LANG": "C.UTF-8",
-    "MOBUILD_MODEL": "/model",
-}
 
 
 @dataclass(frozen=True)
@@ -52,9 +36,10 @@ class Image:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     kind: ClassVar[str] = "image"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
-    unkeyed_roles: ClassVar[tuple[str, ...]] = ("validation", "engine")
+    unkeyed_roles: ClassVar[tuple[str, ...]] = ("validation", "engine", "sbom")
+    beside: ClassVar[tuple[str, ...]] = ("sbom",)
 
     tools: ClassVar[tuple[str, ...]] = ()
 
@@ -90,9 +75,10 @@ class Image:
         found = [layer for role in _LAYERS if role in inputs for layer in layers.read(inputs[role])]
         self._refuse_other_runtime(found)
         name = self.name or f"{self.recipe}:latest"
-        variables = {**_of_base(inputs["base"]), **_VARIABLES, **runtimes.RUNTIMES[self.runtime].variables}
-        config = {**_CONFIG, "Env": [f"{key}={value}" for key, value in variables.items()]}
-        image = writer.Image(name, found, config, dict(self._labels()), self.architecture, self.epoch)
+        config = process.container(process.variables(inputs["base"], self.runtime))
+        proof = json.loads(inputs["proof"].read_bytes())
+        image = writer.Image(name, found, config, dict(self._labels(proof)), self.architecture, self.epoch)
+        space.check(out.parent, sum(layer.size for layer in found))
         write = {"tar": writer.write_tar, "layout": writer.write_layout, "context": context.write}[self.format]
         written = write(image, out)
         return Built(
@@ -104,6 +90,7 @@ class Image:
                 "layers": {layer.created_by.rpartition(" ")[2]: layer.size for layer in found},
                 "largest": dict(writer.largest(found)),
                 "verdict": self.facts.get("verdict", "not run"),
+                "selftest": proof["selftest"],
             }
         )
 
@@ -114,7 +101,7 @@ class Image:
         sent = f"{len(pushed.sent)} of {len(pushed.sent) + pushed.kept} blobs sent, {pushed.sent_bytes} bytes"
         return f"{reference}: {pushed} ({sent})"
 
-    def _labels(self) -> Iterator[tuple[str, str]]:
+    def _labels(self, proof: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         title = "org.opencontainers.image"
         yield f"{title}.title", self.recipe
         yield f"{title}.created", writer.created(self.epoch)
@@ -127,6 +114,7 @@ class Image:
             "engine.key": self.facts.get("key", ""),
             "engine.sha256": self.facts.get("sha256", ""),
             "verdict": self.facts.get("verdict", ""),
+            "selftest": proof["selftest"],
         }
         yield from ((f"{PREFIX}.{key}", value) for key, value in told.items() if value)
 
@@ -146,13 +134,6 @@ class Image:
                 f"image: the engine is of {runtime.package} {builder}, and the image's is {version}",
                 f"pin that version: mobuild lock target=image recipe={self.recipe}",
             )
-
-
-def _of_base(folder: Path) -> dict[str, str]:
-    """The variables of a base of the user's. Its PATH and PYTHONPATH give way: nothing in it is started by name."""
-    file = folder / bases.CONFIG
-    found = json.loads(file.read_bytes()).get("Env") or [] if file.exists() else []
-    return dict(each.partition("=")[::2] for each in found)
 
 
 def _tools(engine: Fact) -> dict[str, str]:

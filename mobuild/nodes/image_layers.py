@@ -28,7 +28,7 @@ class ImageBase:
     """libc and what Python and wheels link, from Debian packages; or a base of the user's, with what that may lack."""
 
     kind: ClassVar[str] = "image_base"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
 
     base: str = DISTROLESS
@@ -142,7 +142,7 @@ class ImageApp:
     """mobuild's own runtime and server, as `mobuild_runtime`."""
 
     kind: ClassVar[str] = "image_app"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
 
     architecture: str = "amd64"
@@ -162,7 +162,8 @@ class ImageApp:
         folder = _runtime_folder()
         for path in _runtime_files():
             tree.file(f"{APP}/mobuild_runtime/{path.relative_to(folder).as_posix()}", path)
-        return _compiled(tree, self, inputs, out, "app", [])
+        told = [{"type": "app", "name": "mobuild-runtime", "version": "", "sha256": self.content}]
+        return _compiled(tree, self, inputs, out, "app", told)
 
 
 def _runtime_folder() -> Path:

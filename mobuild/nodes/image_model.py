@@ -45,7 +45,7 @@ class ImageModel:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     kind: ClassVar[str] = "image_model"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = True
     unkeyed_roles: ClassVar[tuple[str, ...]] = ("validation",)
 
@@ -78,8 +78,13 @@ class ImageModel:
             self._fill(folder, inputs, Path(scratch))
             tree = Tree()
             tree.copy(folder, PLACE)
-            layer = layers.write(tree, out, "model", self.epoch, "none")
+            told = [{"type": "engine", "version": "", **each} for each in self._digests(folder)]
+            layer = layers.write(tree, out, "model", self.epoch, "none", told)
         return Built({"layer_bytes": layer.size, "plain_bytes": layer.plain_bytes, "diff_id": layer.diff_id})
+
+    def _digests(self, folder: Path) -> list[dict[str, str]]:
+        """The files of the engine, by their paths in the image's folder."""
+        return [{"name": name, "sha256": digest} for name, digest in document.read(folder).sha256.items()]
 
     def _fill(self, folder: Path, inputs: Mapping[str, Path], scratch: Path) -> None:
         """Write the folder that `mobuild.runtime.model` describes."""

@@ -19,12 +19,14 @@ from typing import Any
 
 from mobuild.errors import SourceError, StoreError
 from mobuild.job import Job
-from mobuild.report import views
+from mobuild.observers.environment import secret_values
+from mobuild.report import provenance, views
 from mobuild.results import Result, Run
 from mobuild.sources import SourceContent
 from mobuild.store import Record, Store
 
 SCHEMA = 1
+STATEMENT = ".intoto.json"
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -113,6 +115,7 @@ def written(run: Run, placed: Sequence[Placed]) -> list[Path]:
     for one in placed:
         if record := run.of(one.job, one.node).record:
             found += [one.path, one.path.with_name(f"{one.path.name}.json")]
+            found += [one.path.with_name(name) for name in names_beside(run, one.job, one.node)]
             found += one.path.rglob("*") if record.artifact.is_folder else ()
     return found
 
@@ -125,7 +128,7 @@ def _materialise_job(run: Run, number: int, store: Store, name: str) -> Iterator
     for target in job.graph.targets:
         result = run.of(number, target)
         if result.record and run.is_delivered(number, target):
-            yield _place(number, job, target, result, store, _inputs(run, result, store))
+            yield _place(number, job, target, result, store, _inputs(run, result, store), _beside(run, number, target))
         elif result.step.source:
             yield _in_use(number, target, result.step.source)
         else:
@@ -169,21 +172,46 @@ def _explained(place: Path, job: Job) -> Iterator[None]:
 
 
 def _place(
-    number: int, job: Job, target: str, result: Result, store: Store, inputs: Mapping[str, Mapping[str, Any]]
+    number: int,
+    job: Job,
+    target: str,
+    result: Result,
+    store: Store,
+    inputs: Mapping[str, Mapping[str, Any]],
+    beside: Mapping[str, Record],
 ) -> Placed:
     record = result.record
     assert record
     path = artifact_path(job, target, record.suffix)
-    _withdraw(path.parent, target, keep=path)
+    statement = [f"{target}{STATEMENT}"] if hasattr(result.step.spec.node, "beside") else []
+    _withdraw(path.parent, target, (path.name, f"{path.name}.json", *beside, *statement))
     with _explained(path, job):
         store.objects.place(record.artifact, path)
-    _write(path.with_name(f"{path.name}.json"), {**sidecar(job, target, result), "inputs": inputs})
+        for name, other in beside.items():
+            store.objects.place(other.artifact, path.with_name(name))
+    told = {**sidecar(job, target, result), "inputs": inputs}
+    _write(path.with_name(f"{path.name}.json"), told)
+    for name in statement:
+        secrets = secret_values(os.environ, job.settings.secrets)
+        _write(path.with_name(name), provenance.statement(told, path.name, secrets))
     return Placed(number, target, path, record.artifact.size_bytes)
 
 
-def _withdraw(folder: Path, target: str, keep: Path | None = None) -> None:
+def _beside(run: Run, number: int, target: str) -> dict[str, Record]:
+    """File name → the record of what lies beside a target that is handed on."""
+    step = run.of(number, target).step
+    found = {role: run.results[step.needs[role].identity].record for role in getattr(step.spec.node, "beside", ())}
+    return {f"{target}{record.suffix}": record for record in found.values() if record}
+
+
+def names_beside(run: Run, number: int, target: str) -> list[str]:
+    """The files beside a target, its sidecar aside."""
+    is_shipped = hasattr(run.of(number, target).step.spec.node, "beside")
+    return [*_beside(run, number, target), *([f"{target}{STATEMENT}"] if is_shipped else [])]
+
+
+def _withdraw(folder: Path, target: str, kept: Sequence[str] = ()) -> None:
     """Take away a former artifact of the target: a failed build must not leave an old engine in its place."""
-    kept = (keep.name, f"{keep.name}.json") if keep else ()
     for name in os.listdir(folder):  # noqa: PTH208 - a path for each of thousands of files takes longer than all else
         owned = name == target or (name.startswith(f"{target}.") and not _of_longer_name(name, target))
         if owned and name not in kept:
@@ -280,6 +308,8 @@ def _node_document(run: Run, number: int, name: str) -> dict[str, Any]:
     document: dict[str, Any] = {"state": result.state, "seconds": round(result.seconds, 3), "verdict": None}
     if judged:
         document |= {"verdict": judged.word, "misses": list(judged.misses)}
+    if record and "proof" in record.measurements:
+        document["proof"] = record.measurements["proof"]
     if judged and record:  # of what misses its gate nothing else is delivered
         document["measurements"] = dict(record.measurements)
     if result.step.source:

@@ -27,6 +27,17 @@ def lines(run: Run) -> Iterator[str]:
                 yield f"{job.recipe}/{job.variant} {name}: {'; '.join(found)}; {word}"
 
 
+def proofs(run: Run) -> Iterator[str]:
+    """A line for each image: `det/cpu image_proof: self test passed in podman`."""
+    for number, job in enumerate(run.plan.jobs):
+        for name in job.graph.nodes:
+            result = run.of(number, name)
+            proof = result.record.measurements.get("proof") if result.is_done and result.record else None
+            if isinstance(proof, Mapping) and "selftest" in proof:
+                started = f"starts {proof.get('starts')}; " if proof.get("starts") != proof["selftest"] else ""
+                yield f"{job.recipe}/{job.variant} {name}: {started}self test {proof['selftest']}"
+
+
 def _word(judged: Verdict | None, is_proxy: bool) -> str:
     if judged is None:
         return "no constraint is about it" + " (by proxy)" * is_proxy

@@ -43,7 +43,7 @@ def statement(document: Mapping[str, Any], name: str, secrets: Mapping[str, str]
     known = {**document.get("seen", {}), **document, **document.get("artifact", {})}
     said = {
         "_type": STATEMENT,
-        "subject": [{"name": name.rpartition("/")[2], "digest": _own_digest(known)}],
+        "subject": [{"name": name.rpartition("/")[2], "digest": _own_digest(known)}, *_manifest(known)],
         "predicateType": PREDICATE,
         "predicate": {"buildDefinition": _definition(known), "runDetails": _details(known)},
     }
@@ -80,6 +80,13 @@ def _details(known: Mapping[str, Any]) -> dict[str, Any]:
 
 def _own_digest(known: Mapping[str, Any]) -> dict[str, str]:
     return {FOLDER if known.get("is_folder") else "sha256": known["sha256"]}
+
+
+def _manifest(known: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """An image by the digest that a registry gives it."""
+    digest = str(known.get("measurements", {}).get("manifest") or "").partition("sha256:")[2]
+    if known["fingerprint"]["kind"] == "image" and digest:
+        yield {"name": "manifest", "digest": {"sha256": digest}}
 
 
 def _inputs(known: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

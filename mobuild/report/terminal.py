@@ -127,6 +127,8 @@ def summary(run: Run, name: str, healed: Sequence[str], on_error: Callable[[Mobu
         warning(text)
     for line in judged.lines(run):
         print(f"judged  {line}", file=sys.stderr)
+    for line in judged.proofs(run):
+        print(f"proved  {line}", file=sys.stderr)
     for result in run.results.values():
         if result.error:
             if len(run.plan.jobs) > 1:  # several nodes may have this name

@@ -41,7 +41,7 @@ class View:
 
 
 def of(run: Run, number: int, store: Store) -> View | None:
-    """The view of a job; None where something is not fresh, misses a gate, or is a folder, with files of its own."""
+    """The view of a job; None where something is not fresh, misses a gate, or is a folder, or has others beside it."""
     job = run.plan.jobs[number]
     rows: list[tuple[str, ...]] = []
     folder = f"{job.settings.build}/{job.recipe}/{job.variant}"
@@ -56,7 +56,7 @@ def of(run: Run, number: int, store: Store) -> View | None:
         else:
             rows.append((name, source.digest if source else ""))
         if record and name in job.graph.targets:
-            if record.artifact.is_folder:
+            if record.artifact.is_folder or hasattr(result.step.spec.node, "beside"):
                 return None
             path = f"{folder}/{name}{record.suffix}"
             paths += [path, f"{path}.json"]

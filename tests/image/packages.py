@@ -35,5 +35,5 @@ def wheel(path: Path, files: Mapping[str, bytes]) -> Path:
     """A wheel with `files`."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in files.items():
-            archive.writestr(name, content)
+            archive.writestr(zipfile.ZipInfo(name), content)  # without the time
     return path

@@ -21,6 +21,7 @@ from tests.image.packages import deb, wheel
 from tests.projects import Project
 
 LAYERS = {"image_base", "image_python", "image_deps", "image_app", "image_model", "image"}
+PROOFS = {"image_proof", "image_sbom"}
 # Of another machine than the tests', so that no byte code is made of packages that hold none.
 ARCHITECTURE = "arm64" if platform.machine() == "x86_64" else "amd64"
 
@@ -50,6 +51,8 @@ class World:
         pool.mkdir(parents=True)
         for name in (*debian.BASE, *debian.PYTHONS):
             files = {f"usr/share/doc/{name}/copyright": b"free", f"lib/aarch64-linux-gnu/{name[:5]}.so.1": b"code"}
+            if name == "python3.11-minimal":
+                files["usr/bin/python3.11"] = b"code"
             if name == "libpython3.11-stdlib":
                 files["usr/lib/python3.11/json/__init__.py"] = b"'json'\n"
             path = deb(pool / f"{name}_1_{ARCHITECTURE}.deb", files)
@@ -115,7 +118,7 @@ def pin(path: Path, version: str, place: str) -> dict[str, Any]:
 def first(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A world with its image."""
     world = World(tmp_path_factory.mktemp("image"))
-    assert world.built() >= LAYERS
+    assert world.built() >= LAYERS | PROOFS
     return world
 
 
@@ -153,6 +156,7 @@ def test_an_image_serves_its_engine_and_tells_what_it_is(first: World) -> None:
     assert not [name for name in names if "/tests/" in name or "/torch/" in name]
     labels = inside["Labels"]
     assert labels["io.mobuild.recipe"] == "toy"
+    assert labels["io.mobuild.selftest"] == "not run"
     assert labels["io.mobuild.verdict"] == "not run"
     assert len(labels["io.mobuild.engine.sha256"]) == 64
 
@@ -163,6 +167,17 @@ def test_two_projects_make_one_image(first: World, tmp_path: Path) -> None:
     other.built()
 
     assert other.image["manifest"] == first.image["manifest"]
+    for name in ("image.tar", "image.cdx.json"):
+        assert (other.run.parent / name).read_bytes() == (first.run.parent / name).read_bytes()
+
+
+def test_where_packages_come_from_makes_no_variant(world: World) -> None:
+    elsewhere = world.mirror.rename(world.root / "elsewhere")
+
+    built = world.built(f"image.mirror=file://{elsewhere}")
+
+    assert built == set()
+    assert len(list((world.project.root / "build/toy").iterdir())) == 1
 
 
 def test_an_engine_that_changed_is_one_new_layer(world: World) -> None:
@@ -171,10 +186,37 @@ def test_an_engine_that_changed_is_one_new_layer(world: World) -> None:
 
     built = world.built()
 
-    assert built & {*LAYERS, "image_debs", "image_wheels"} == {"image_model", "image"}
+    assert built & {*LAYERS, *PROOFS, "image_debs", "image_wheels"} == {"image_model", *PROOFS, "image"}
     assert {name: size for name, size in world.image["layers"].items() if name != "model"} == {
         name: size for name, size in before.items() if name != "model"
     }
+
+
+def test_what_was_proven_stands_in_the_run_and_why_the_rest_was_not(first: World) -> None:
+    proof = json.loads(first.run.read_bytes())["nodes"]["image_proof"]["proof"]
+
+    assert (proof["links"], proof["denied"]) == ("passed", "passed")
+    assert proof["selftest"].startswith("not run: the image is for ")
+
+
+def test_its_bill_of_materials_and_its_provenance_lie_beside_it(world: World) -> None:
+    folder = world.run.parent
+    bill = json.loads((folder / "image.cdx.json").read_bytes())
+    statement = json.loads((folder / "image.intoto.json").read_bytes())
+
+    pins = json.loads((world.project.root / "recipes/toy.lock").read_bytes())["sources"]
+    listed = {each["hashes"][0]["content"] for each in bill["components"]}
+    assert {each["sha256"] for each in pins.values()} < listed
+    engine = next(each for each in bill["components"] if each["type"] == "machine-learning-model")
+    told = json.loads((folder / "image.tar.json").read_bytes())
+    assert engine["hashes"][0]["content"] == told["fingerprint"]["params"]["facts"]["sha256"]
+    assert [each["name"] for each in statement["subject"]] == ["image.tar", "manifest"]
+    assert f"sha256:{statement['subject'][1]['digest']['sha256']}" == world.image["manifest"]
+    assert str(world.root) not in json.dumps(statement)
+
+    (folder / "image.cdx.json").unlink()
+    assert world.built() == set()
+    assert (folder / "image.cdx.json").is_file()
 
 
 def test_a_sweep_shares_all_but_the_engine(world: World) -> None:
