@@ -41,6 +41,9 @@ class Sources(Protocol):
     def sources(self) -> Mapping[str, str]:
         """Role → path or URI, as kind `source` takes them."""
 
+    is_beside_recipe: ClassVar[bool]
+    """Whether the paths are relative to the recipe, if the kind says so, as those of code are; else to the project."""
+
 
 class Drops(Protocol):
     """A node that, with its present parameters, does without some of the roles that its kind needs."""

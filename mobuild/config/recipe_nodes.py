@@ -244,6 +244,8 @@ class RecipeNodes:
             roles |= given.evaluation(node.cmd, scope, partial(conf_defaults, self.project, "node"))
         roles |= _asked(placing, where)
         for role, uri in getattr(node, "sources", {}).items():
+            if getattr(node, "is_beside_recipe", False):
+                uri = str(self.folder.relative_to(self.root) / uri)
             roles[role] = f"{name}.{role}"
             self._said_by[roles[role]] = f"{role}: of node {name!r}"
             self._entries[roles[role]] = ("", OmegaConf.create({"kind": "source", "uri": uri}))

@@ -32,6 +32,7 @@ class Image:
     hardware: str = ""
     precision: str = "fp32"
     runtime: str = ""  # that of the backend
+    app: str = ""  # serving.py:answer
     recipe: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -75,7 +76,7 @@ class Image:
         found = [layer for role in _LAYERS if role in inputs for layer in layers.read(inputs[role])]
         self._refuse_other_runtime(found)
         name = self.name or f"{self.recipe}:latest"
-        config = process.container(process.variables(inputs["base"], self.runtime))
+        config = process.container(process.variables(inputs["base"], self.runtime, self.app))
         proof = json.loads(inputs["proof"].read_bytes())
         image = writer.Image(name, found, config, dict(self._labels(proof)), self.architecture, self.epoch)
         space.check(out.parent, sum(layer.size for layer in found))

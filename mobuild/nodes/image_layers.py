@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from mobuild import runtime
 from mobuild.errors import ConfigError, SourceError
-from mobuild.image import bases, bytecode, debian, layers, locked, runtimes, wheels
+from mobuild.image import bases, bytecode, debian, layers, locked, process, runtimes, wheels
 from mobuild.image.locked import Package
 from mobuild.image.tree import Tree
 from mobuild.node import Built, unkeyed
@@ -139,7 +139,7 @@ class ImageDeps:
 
 @dataclass(frozen=True)
 class ImageApp:
-    """mobuild's own runtime and server, as `mobuild_runtime`."""
+    """mobuild's own runtime and server, as `mobuild_runtime`, and the user's code `app` beside it."""
 
     kind: ClassVar[str] = "image_app"
     revision: ClassVar[int] = 2
@@ -148,14 +148,22 @@ class ImageApp:
     architecture: str = "amd64"
     compression: str = "gzip"
     epoch: int = 0
+    app: str = ""  # serving.py:answer, or serving:answer of a folder, beside the recipe
     content: str = ""  # the digest of the files that it takes
 
     suffix = ""
+    is_beside_recipe: ClassVar[bool] = True
     tools: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         _check(self.compression, self.epoch)
-        object.__setattr__(self, "content", self.content or _digest(_runtime_files()))
+        object.__setattr__(self, "content", self.content or _digest(_runtime_folder(), _runtime_files()))
+        if self.app:
+            process.application(self.app)
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        return {"code": process.application(self.app)[0]} if self.app else {}
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         tree = Tree()
@@ -163,6 +171,13 @@ class ImageApp:
         for path in _runtime_files():
             tree.file(f"{APP}/mobuild_runtime/{path.relative_to(folder).as_posix()}", path)
         told = [{"type": "app", "name": "mobuild-runtime", "version": "", "sha256": self.content}]
+        if self.app:
+            _, reference = process.application(self.app)
+            module, code = reference.partition(":")[0], inputs["code"]
+            tree.copy(code, f"{APP}/{module}{'.py' if code.is_file() else ''}")
+            files = [path for path in sorted(code.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+            digest = layers.digest_of(code) if code.is_file() else _digest(code, files)
+            told.append({"type": "app", "name": module, "version": "", "sha256": digest})
         return _compiled(tree, self, inputs, out, "app", told)
 
 
@@ -175,11 +190,11 @@ def _runtime_files() -> list[Path]:
     return sorted(_runtime_folder().rglob("*.py"))
 
 
-def _digest(files: Iterable[Path]) -> str:
+def _digest(folder: Path, files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(_runtime_folder()).as_posix()} {len(content)}\n".encode() + content)
+        digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 

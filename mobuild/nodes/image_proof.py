@@ -43,6 +43,7 @@ class ImageProof:
     architecture: str = "amd64"
     allow: Sequence[str] = ()  # patterns of paths that may be there all the same
     runtime: str = ""  # that of the backend
+    app: str = ""
     way: str = ""
 
     kind: ClassVar[str] = "image_proof"
@@ -76,7 +77,7 @@ class ImageProof:
         found = [layer for role in _LAYERS if role in inputs for layer in layers.read(inputs[role])]
         # Those of a base of the user's are followed by one of ours.
         of_user = len(layers.read(inputs["base"])) - 1 if (inputs["base"] / bases.CONFIG).exists() else 0
-        environment = process.variables(inputs["base"], self.runtime)
+        environment = process.variables(inputs["base"], self.runtime, self.app)
         with tempfile.TemporaryDirectory(prefix="proof-", dir=out.parent) as folder:
             scratch = Path(folder)
             space.check(scratch, sum(layer.size + layer.plain_bytes for layer in found))
@@ -126,6 +127,9 @@ class ImageProof:
         needs_gpu = runtimes.RUNTIMES[self.runtime].needs_gpu
         is_run = has_engine and not needs_gpu
         imports = f"import mobuild_runtime.__main__, numpy, {self.runtime}"
+        if self.app:
+            reference = process.application(self.app)[1]
+            imports += f"; from mobuild_runtime.server.application import load; load({reference!r})"
         command = [*process.ENTRYPOINT, "selftest"] if is_run else [process.PYTHON, "-c", imports]
         task = sandbox.Task(scratch / "root", command, environment, f"{scratch / 'layout'}:{_NAME}")
         outcome = sandbox.run(task)

@@ -6,7 +6,8 @@ healthcheck  asks the server of this machine whether it is ready; status 1 when 
 info         tells the model, the runtime's versions and the GPU as JSON
 
 Variables: MOBUILD_MODEL (/model), MOBUILD_HOST (0.0.0.0), MOBUILD_PORT (8000), MOBUILD_CONCURRENCY (1), MOBUILD_QUEUE
-(64), MOBUILD_CONNECTIONS (256), MOBUILD_MAX_REQUEST_MB (64), MOBUILD_READ_SECONDS (30), MOBUILD_GRACE_SECONDS (9).
+(64), MOBUILD_CONNECTIONS (256), MOBUILD_MAX_REQUEST_MB (64), MOBUILD_READ_SECONDS (30), MOBUILD_GRACE_SECONDS (9),
+MOBUILD_APP (none; the module:function that answers POST /app).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Callable, Mapping, Sequence
 from . import cuda, model, selftest
 from .errors import EngineError
 from .opening import open_model
+from .server import application
 from .server.admission import Admission
 from .server.serving import Server
 from .server.settings import Settings, SettingsError
@@ -33,12 +35,13 @@ _QUIET = {
 def serve(settings: Settings) -> int:
     described = model.read(settings.model)
 
-    def opened() -> Admission:
+    def opened() -> tuple[Admission, application.Application | None]:
+        app = application.load(settings.app) if settings.app else None
         engines = open_model(settings.model, described, settings.concurrency)
         for engine in engines[: len(set(map(id, engines)))]:
             for feeds, _ in selftest.cases(settings.model):
                 engine.run(feeds)  # the first run of an engine allocates and compiles: not at a client's cost
-        return Admission(engines, settings.queue)
+        return Admission(engines, settings.queue), app
 
     return Server(settings, described, opened).run()
 
@@ -46,6 +49,9 @@ def serve(settings: Settings) -> int:
 def examine(settings: Settings) -> int:
     described = model.read(settings.model)
     told: dict[str, Any] = {"model": described.name, "version": described.version, "key": described.key}
+    if settings.app:
+        application.load(settings.app)
+        told["app"] = settings.app
     damage = list(selftest.damaged(settings.model, described))
     if damage:
         told.update(passed=False, damage=damage)

@@ -281,6 +281,34 @@ def test_an_image_over_its_budget_names_the_largest_files(world: World) -> None:
     assert "image_mb of the image (largest, in MB: /app/mobuild_runtime/" in done.err
 
 
+@pytest.mark.parametrize(
+    ("app", "files", "inside"),
+    [
+        ("serving.py:answer", ("serving.py",), {"app/serving.py"}),
+        ("pre/serving:answer", ("pre/serving/__init__.py", "pre/serving/mean.txt"), None),
+    ],
+)
+def test_code_of_the_users_rides_along(world: World, app: str, files: tuple[str, ...], inside: set[str] | None) -> None:
+    for name in files:
+        world.project.write(f"recipes/{name}", "def answer(run, body, content_type): ...\n")
+
+    built = world.built(f"image.app={app}")
+
+    config, names = in_tar(world.run.parent / "image.tar")
+    assert (inside or {"app/serving/__init__.py", "app/serving/mean.txt"}) <= set(names)
+    assert "MOBUILD_APP=serving:answer" in config["config"]["Env"]
+    assert built == {"image_app", *PROOFS, "image"}
+    world.project.write(f"recipes/{files[0]}", "def answer(run, body, content_type): return 1\n")
+    assert world.built(f"image.app={app}") == built
+
+
+def test_code_that_is_not_there_is_named(world: World) -> None:
+    done = world.project.mobuild(*world.words, "image.app=absent.py:answer", env=world.variables, check=False)
+
+    assert done.status == 1
+    assert "absent.py': there is no such file" in done.err
+
+
 def test_a_mounted_model_is_no_layer_and_needs_no_engine(world: World) -> None:
     built = world.built("image.model=mount")
 
@@ -294,6 +322,7 @@ def test_a_mounted_model_is_no_layer_and_needs_no_engine(world: World) -> None:
         ("image.format=zip", "image.format: expected one of tar, layout, context, found 'zip'"),
         ("image.compression=xz", "image.compression: expected one of gzip, zstd, none, found 'xz'"),
         ("image.model=beside", "image.model: expected one of inside, mount, found 'beside'"),
+        ("image.app=serving.py", "image.app: expected file.py:function or folder:function, found 'serving.py'"),
         ("image.epoch=-1", "image.epoch: expected seconds from 1970 on, found -1"),
     ],
 )

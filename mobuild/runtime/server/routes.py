@@ -2,6 +2,7 @@
 
 GET  /v2  /v2/health/live  /v2/health/ready  /v2/models/M  /v2/models/M/ready  /metrics
 POST /v2/models/M/infer                                       each M also as M/versions/V
+POST /app                                                     where an application rides along
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from ..cuda import DeviceError
 from ..errors import EngineError
 from ..model import Model
 from ..tensors import DATATYPES, Malformed
-from . import metrics, protocol
+from . import application, metrics, protocol
 from .admission import Admission, Full
+from .application import Application
 from .http import Refused, Request, Response
 
 VERSION = "1"  # of the server, as its metadata tells
@@ -41,6 +43,7 @@ class Routes:
         self.state = State.OPENING
         self._model, self._counts, self._connections = model, counts, connections
         self._admission: Admission | None = None
+        self._application: Application | None = None
         self._table: Mapping[str, tuple[str, Answer]] = {
             "live": ("GET", self._live),
             "ready": ("GET", self._ready),
@@ -49,10 +52,11 @@ class Routes:
             "model_ready": ("GET", self._model_ready),
             "metrics": ("GET", self._metrics),
             "infer": ("POST", self._infer),
+            "app": ("POST", self._app),
         }
 
-    def open(self, admission: Admission) -> None:
-        self._admission = admission
+    def open(self, admission: Admission, application: Application | None = None) -> None:
+        self._admission, self._application = admission, application
         if self.state is State.OPENING:
             self.state = State.READY
 
@@ -61,6 +65,8 @@ class Routes:
         parts = [unquote(part) for part in path.strip("/").split("/")]
         if parts[:2] == ["v2", "models"] and len(parts) > 2:
             return self._of_model(parts[2:])
+        if path.strip("/") == "app" and self._application:
+            return "app"
         return {"v2": "server", "v2/health/live": "live", "v2/health/ready": "ready", "metrics": "metrics"}.get(
             path.strip("/"), "other"
         )
@@ -91,6 +97,7 @@ class Routes:
         return (
             f"there is nothing at {path[:200]!r}: this server has {model} (version {self._model.version}), "
             f"{model}/infer, {model}/ready, /v2, /v2/health/live, /v2/health/ready and /metrics"
+            + (", and /app" if self._application else "")
         )
 
     def _live(self, request: Request, body: Any) -> Response:
@@ -144,6 +151,12 @@ class Routes:
             raise Refused(400, str(error)) from error
         content_type = "application/octet-stream" if headers else "application/json"
         return Response(200, parts, content_type, headers)
+
+    def _app(self, request: Request, body: Any) -> Response:
+        admission = self._refuse_unless_ready()
+        assert self._application
+        content_type = request.headers.get("content-type", "")
+        return application.respond(self._application, lambda feeds: self._run(admission, feeds), body, content_type)
 
     def _run(self, admission: Admission, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
         try:

@@ -19,6 +19,7 @@ from typing import Callable
 from ..errors import EngineError
 from ..model import Model
 from .admission import Admission
+from .application import Application
 from .http import Connection, Refused, Request, Response
 from .log import Log
 from .metrics import Metrics
@@ -30,9 +31,12 @@ _PAUSE_SECONDS = 0.05  # when the process has no file descriptors left
 
 
 class Server:
-    """One model behind one port. `open_engines` is called in a thread of its own, while the port is already open."""
+    """One model behind one port. `open_engines` is called in a thread of its own, while the port is already open; it
+    gives the application as well, where one rides along."""
 
-    def __init__(self, settings: Settings, model: Model, open_engines: Callable[[], Admission]) -> None:
+    def __init__(
+        self, settings: Settings, model: Model, open_engines: Callable[[], tuple[Admission, Application | None]]
+    ) -> None:
         self._settings, self._open_engines, self._log = settings, open_engines, Log()
         self._metrics, self._busy = Metrics(), 0
         self._idle = threading.Condition()
@@ -67,7 +71,7 @@ class Server:
 
     def _open(self, wakeup: int) -> None:
         try:
-            self._routes.open(self._open_engines())
+            self._routes.open(*self._open_engines())
         except EngineError as error:
             self._fault = error
         except Exception as error:  # noqa: BLE001 - said by the main thread

@@ -24,6 +24,7 @@ class Settings:
     max_request_mb: float = 64
     read_seconds: float = 30  # for a request as a whole; a large one gets more
     grace_seconds: float = 9  # after SIGTERM; `docker stop` waits 10
+    app: str = ""  # module:function that answers POST /app
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Settings:
@@ -42,6 +43,7 @@ class Settings:
             max_request_mb=_number(variables, "MOBUILD_MAX_REQUEST_MB", cls.max_request_mb, 1e-6, 1e6),
             read_seconds=_number(variables, "MOBUILD_READ_SECONDS", cls.read_seconds, 0.01, 86400),
             grace_seconds=_number(variables, "MOBUILD_GRACE_SECONDS", cls.grace_seconds, 0, 86400),
+            app=variables.get("MOBUILD_APP") or cls.app,
         )
 
 
