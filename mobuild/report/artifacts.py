@@ -13,7 +13,6 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +37,6 @@ class Placed:
     node: str
     path: Path
     size_bytes: int
-
-
-def run_name() -> str:
-    """A name for this run, unique enough for one project: `20261130-031500-123a1b2`.
-
-    Names sort as runs begin, to the millisecond: `latest` is the last of them.
-    """
-    now = datetime.now(UTC)
-    return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03}{os.urandom(2).hex()}"
 
 
 def variant_folder(job: Job) -> Path:

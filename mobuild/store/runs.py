@@ -6,8 +6,11 @@ A run's folder also holds the logs of its nodes. Runs stay on the machine, becau
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from mobuild.store.refs import replace
 _SCHEMA = 1
 _FILE = "run.json"
 LATEST = "latest"
+_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4,7}")  # of four digits before they told milliseconds
 _SHOWN = 5
 
 
@@ -36,6 +40,20 @@ class Member:
     @staticmethod
     def of(recipe: str, variant: str, node: str, record: Record) -> Member:
         return Member(recipe, variant, node, record.key, file_name(record.conditions))
+
+
+def new_name() -> str:
+    """A name for a run, unique enough for one project: `20261130-031500-123a1b2`.
+
+    Names sort as runs begin, to the millisecond: `latest` is the last of them.
+    """
+    now = datetime.now(UTC)
+    return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03}{os.urandom(2).hex()}"
+
+
+def is_name(word: str) -> bool:
+    """Whether `word` is the name of a run, or `latest`."""
+    return word == LATEST or _NAME.fullmatch(word) is not None
 
 
 class Runs:

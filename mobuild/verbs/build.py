@@ -17,7 +17,7 @@ from mobuild.report.artifacts import Placed
 from mobuild.results import Run
 from mobuild.scheduler import AtOnce, Scheduler, unrun
 from mobuild.steps import Plan
-from mobuild.store import Member
+from mobuild.store import Member, runs
 from mobuild.store.failures import Owner
 from mobuild.verbs.offline import refuse_absent
 from mobuild.verbs.publishing import check_push, push
@@ -49,7 +49,7 @@ def run(
     allowed, refused = _judge(jobs, session, on_error)
     if not allowed:
         return None, [], refused
-    name = artifacts.run_name()
+    name = runs.new_name()
     with session.store.claims.run() if session.store.writable else nullcontext():
         plan = session.plan(allowed)
         if plan.jobs[0].settings.frozen and (stale := _stale(plan)):

@@ -21,11 +21,9 @@ from mobuild.errors import ConfigError, NodeFailed
 from mobuild.job import Job
 from mobuild.report.comparison import Node, Side
 from mobuild.revisions import commit, unpacked
-from mobuild.store import Record, Store
+from mobuild.store import Record, Store, runs
 from mobuild.store.record import file_name
-from mobuild.store.runs import LATEST
 
-_RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 _HERE = (".", "worktree")
 # Keys that steer one verb and say nothing of what is built.
 _STEERING = ("against", "format", "compare", "report", "frozen", "here", "debug", "keep_going", "gc", "verify", "pin")
@@ -61,7 +59,7 @@ def side(asked: str, job: Job, store: Store, build: bool = False) -> Iterator[Si
         StoreError: no such run.
         NodeFailed: it has no such variant, or its build failed.
     """
-    if asked == LATEST or _RUN.fullmatch(asked):
+    if runs.is_name(asked):
         yield _of_run(asked, job, store)
     elif asked in _HERE:
         yield _planned(asked, "the working tree", job.settings.project, job, store, build)

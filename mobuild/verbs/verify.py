@@ -11,11 +11,11 @@ from mobuild.building import Builder
 from mobuild.errors import ConfigError, MobuildError, StoreError
 from mobuild.executors.local import LocalExecutor
 from mobuild.job import Job, Settings
-from mobuild.report import artifacts, messages
+from mobuild.report import messages
 from mobuild.report.naming import Names
 from mobuild.report.terminal import label
 from mobuild.steps import Plan, Step
-from mobuild.store import Store
+from mobuild.store import Store, runs
 from mobuild.store.disk import ELSEWHERE
 from mobuild.store.verification import Damage, Verification
 from mobuild.units import about
@@ -111,7 +111,7 @@ def _rebuild(session: Session, jobs: Sequence[Job], settings: Settings) -> list[
     store = session.store
     if not store.writable:
         raise StoreError(f"cache '{store.root}': is read-only, nothing can be built there", ELSEWHERE)
-    executor, logs = LocalExecutor(), store.local / "runs" / artifacts.run_name()
+    executor, logs = LocalExecutor(), store.local / "runs" / runs.new_name()
     try:
         with store.claims.run():
             planned = session.plan(jobs)  # again, so that it is claimed
