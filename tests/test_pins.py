@@ -145,3 +145,10 @@ def test_credentials_are_never_shown_or_written(tmp_path: Path, uri: str, shown:
     assert fetch.without_credentials(uri) == pins.name_of(uri) == shown
     assert list(pins.read(tmp_path / "det.lock")) == [shown]
     assert "secret" not in (tmp_path / "det.lock").read_text()
+
+
+def test_containers_of_one_account_have_pins_of_their_own() -> None:
+    first, second = (f"abfss://{name}@account.dfs.core.windows.net/w.pt" for name in ("one", "two"))
+
+    assert pins.name_of(first) == first != pins.name_of(second)
+    assert pins.name_of("az://me:hunter2@account.dfs.core.windows.net/w.pt") == "az://account.dfs.core.windows.net/w.pt"

@@ -55,12 +55,13 @@ def listed(uri: str) -> dict[str, Listed]:
     """
     with _explained(uri):
         file_system, path = _resolved(uri)
-        root, scheme = path.rstrip("/") + "/", scheme_of(uri)
+        root = path.rstrip("/") + "/"
+        folder = f"{scheme_of(uri)}://{uri.partition('://')[2].rstrip('/')}/"
         found = file_system.find(path.rstrip("/"), detail=True)
         if not isinstance(found, dict):  # adlfs answers a list for a file
             return {}
         return {
-            name[len(root) :]: Listed(f"{scheme}://{name}", int(facts.get("size") or 0))
+            name[len(root) :]: Listed(folder + name[len(root) :], int(facts.get("size") or 0))
             for name, facts in found.items()
             if name.startswith(root) and not name.endswith("/") and facts.get("type") == "file"
         }
@@ -90,7 +91,7 @@ def _explained(uri: str) -> Iterator[None]:
         ) from error
     except FileNotFoundError as error:
         if "bucket does not exist" in str(error):
-            bucket = uri.partition("://")[2].partition("/")[0]
+            bucket = shown.partition("://")[2].partition("/")[0]
             raise SourceError(
                 f"source {shown!r}: there is no bucket {bucket!r}", f"check its name{_endpoint(extra)}"
             ) from error

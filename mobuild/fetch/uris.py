@@ -11,6 +11,7 @@ from mobuild.fetch import hub_names
 
 KNOWN = ("s3", "gs", "az", "https", "http", "hf", "file")
 _WEB = ("https", "http")
+_WITH_ACCOUNT = ("az", "abfs", "abfss")  # container@account.dfs.core.windows.net: before the '@' is no user
 # Half of '://' makes a URI only where a slip of the pen is more likely than a file of that name.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(s3a?|gs|gcs|az|abfss?|https?|hf|file)(?::|//)", re.IGNORECASE)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
@@ -66,7 +67,9 @@ def without_credentials(uri: str) -> str:
         parts = urlsplit(uri)
     except ValueError:  # no URL at all
         return re.sub(r"//[^/\s]*@", "//", uri.partition("?")[0])
-    _, at, host = parts.netloc.rpartition("@")
+    user, at, host = parts.netloc.rpartition("@")
+    if scheme_of(uri) in _WITH_ACCOUNT and ":" not in user:
+        at, host = "", parts.netloc
     query = "&".join(each for each in parts.query.split("&") if not _is_secret(unquote(each.partition("=")[0])))
     if not at and query == parts.query:
         return uri  # as it was written: names in buckets hold all kinds of letters
