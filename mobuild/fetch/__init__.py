@@ -146,6 +146,7 @@ def _take_folder(uri: str, out: Path | None, version: str) -> Taken:
     off = Event()
 
     def take_one(name: str) -> Taken:
+        _refuse_once(off)
         return _take_inside(files[name], out / name if out is not None else None, commit, off)
 
     names = sorted(files)
@@ -153,8 +154,8 @@ def _take_folder(uri: str, out: Path | None, version: str) -> Taken:
     try:
         found = list(threads.map(take_one, names))
     finally:
-        off.set()
-        threads.shutdown(cancel_futures=True)  # after a failure, or Ctrl-C, nobody wants the others
+        off.set()  # after a failure, or Ctrl-C, nobody wants the others
+        threads.shutdown()
     listing = "".join(f"{each.sha256}  {name}\n" for name, each in zip(names, found))
     sha256 = hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
     return Taken(FOLDER + sha256, sum(each.size_bytes for each in found), commit)
@@ -178,9 +179,13 @@ class _Until:
         self._off, self._stream = off, stream
 
     def read(self, size: int) -> bytes:
-        if self._off.is_set():
-            raise SourceError("called off, since another file failed")
+        _refuse_once(self._off)
         return bytes(self._stream.read(size))
+
+
+def _refuse_once(off: Event) -> None:
+    if off.is_set():
+        raise SourceError("called off, since another file failed")
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from mobuild.fetch import hub_cache, web
 from mobuild.fetch.hub_names import HubName, parse
 from mobuild.fetch.refusals import code_of
 from mobuild.fetch.taken import Listed, Taken
+from mobuild.fetch.uris import without_credentials
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -132,7 +133,8 @@ def _ask(uri: str, name: HubName, commit: str) -> tuple[str, dict[str, Listed]]:
         return commit, {str(each["rfilename"]): _listed(name, each, commit) for each in document["siblings"]}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise SourceError(
-            f"source {uri!r}: {_endpoint()} does not answer as a hub: {error!r}", "check HF_ENDPOINT"
+            f"source {uri!r}: {without_credentials(_endpoint())} does not answer as a hub: {error!r}",
+            "check HF_ENDPOINT",
         ) from error
     finally:
         body.close()
@@ -163,12 +165,17 @@ def _address(name: HubName, commit: str) -> str:
 
 
 def _endpoint() -> str:
-    return os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
+    found = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
+    if not found.startswith(("https://", "http://")):
+        raise SourceError(f"HF_ENDPOINT={found}: is no address of a web server", "write https://host")
+    return found
 
 
 def _authorization() -> Mapping[str, str]:
-    token = os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or _kept_token()
-    return {"Authorization": f"Bearer {token.strip()}"} if token.strip() else {}
+    token = (os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or _kept_token()).strip()
+    if not (token.isascii() and token.isprintable()):  # http.client would show it in its refusal
+        raise SourceError("the token for the hub has letters that no token has", "set HF_TOKEN anew, or log in again")
+    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def _kept_token() -> str:

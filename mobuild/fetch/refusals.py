@@ -60,6 +60,10 @@ def reason(error: Exception, shown: str, timeout_seconds: float) -> str:
         raise SourceError(
             f"source {shown!r}: its host is not known: {cause.strerror}", "check its name, and HTTPS_PROXY"
         ) from error
+    if isinstance(cause, (http.client.InvalidURL, ValueError)):  # UnicodeError: a host that no name server knows
+        raise SourceError(
+            f"source {shown!r}: leads to an address that cannot be asked: {scrubbed(str(cause))}", "check the address"
+        ) from error
     if isinstance(cause, socket.timeout):
         return f"nothing came for {timeout_seconds:g} s"
     if isinstance(cause, http.client.IncompleteRead):
@@ -70,7 +74,7 @@ def reason(error: Exception, shown: str, timeout_seconds: float) -> str:
 def retry_after(error: HTTPError) -> float:
     """The seconds that the server asks for: a number, or a date."""
     text = error.headers.get("Retry-After", "") if error.headers else ""
-    if text.isdigit():
+    if text.isdecimal():
         return float(text)
     try:
         return parsedate_to_datetime(text).timestamp() - time.time()

@@ -106,7 +106,7 @@ class Body:
             weak = self._etag[2:] if self._etag.startswith("W/") else self._etag
             self.version = weak.strip('"') or response.headers.get("Last-Modified", "")
             length = response.headers.get("Content-Length", "")
-            self.size_bytes = int(length) if length.isdigit() else None
+            self.size_bytes = int(length) if length.isdecimal() else None
 
     def _check_range(self, response: Any) -> None:
         if not response.headers.get("Content-Range", "").startswith(f"bytes {self._read}-"):
@@ -137,7 +137,7 @@ class Body:
             if error.code not in PASSING:
                 raise refused(error, self._shown) from error
             kind, why, wait = SourceError, f"the server answers {error.code} {error.reason}", retry_after(error)
-        except (URLError, OSError, http.client.HTTPException) as error:
+        except (URLError, OSError, ValueError, http.client.HTTPException) as error:
             kind = SourceError if self._response or self._read else Unreachable
             why, wait = reason(error, self._shown, self._patience.timeout_seconds), 0.0
         self.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from mobuild.errors import ConfigError, SourceError
 from mobuild.fetch import web as client
 from mobuild.fetch.hub_names import HubName, parse
 from tests.fetch.servers import Repository, Web, serve_hub, web
+from tests.test_toolchain_python import PYTHON38
 
 OLD, NEW = "a" * 40, "b" * 40
 FILES = {"config.json": b"{}", "onnx/model.onnx": b"model", "onnx/empty.txt": b"", "a@b.bin": b"at"}
@@ -161,6 +163,49 @@ def test_an_endpoint_that_is_no_hub_is_named(hub: Web) -> None:
 
     with pytest.raises(SourceError, match="does not answer as a hub"):
         fetch.take("hf:org/net/config.json", None)
+
+
+def test_credentials_of_an_endpoint_that_is_no_hub_are_not_shown(hub: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.otherwise = lambda handler, _: handler.send(b"<html>Welcome</html>")
+    monkeypatch.setenv("HF_ENDPOINT", hub.url.replace("//", "//me:hunter2@"))
+
+    with pytest.raises(SourceError, match="does not answer as a hub") as caught:
+        fetch.take("hf:org/net/config.json", None)
+
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_endpoint_without_a_scheme_is_named(hub: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "hf-mirror.com")
+
+    with pytest.raises(SourceError) as caught:
+        fetch.take("hf:org/net/config.json", None)
+
+    assert str(caught.value) == "HF_ENDPOINT=hf-mirror.com: is no address of a web server\n  write https://host"
+
+
+@pytest.mark.parametrize("token", ["hf_hunter2\nX-Other: 1", "hf_hunter2…"])
+def test_a_token_that_no_header_can_hold_is_refused_and_not_shown(
+    hub: Web, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+
+    with pytest.raises(SourceError, match="the token for the hub has letters that no token has") as caught:
+        fetch.take("hf:org/net/config.json", None)
+
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.skipif(not PYTHON38.exists(), reason=f"no interpreter {PYTHON38}")
+def test_a_folder_is_fetched_under_python_38(hub: Web, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    code = f"from pathlib import Path; from mobuild import fetch; fetch.take('hf:org/net@v1', Path({out!r}))"
+    variables = {**os.environ, "PYTHONPATH": str(Path(fetch.__file__).parents[2])}
+
+    done = subprocess.run([str(PYTHON38), "-c", code], env=variables, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out/config.json").read_bytes() == b"{}"
 
 
 def test_offline_the_cache_of_the_hub_answers_and_nothing_is_asked(

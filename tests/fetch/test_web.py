@@ -139,6 +139,14 @@ def test_what_does_not_pass_is_told(server: Web, tmp_path: Path, answer: Answer,
     assert refusal(server, tmp_path).startswith(says)
 
 
+@pytest.mark.parametrize("host", ["models..example", "a" * 64 + ".example", "models.example:port"])
+def test_an_address_that_cannot_be_asked_is_refused_at_once(server: Web, tmp_path: Path, host: str) -> None:
+    server.answers["/w.pt"] = moved(f"http://{host}/w.pt")
+
+    assert refusal(server, tmp_path).startswith("source 'URL/w.pt': leads to an address that cannot be asked: ")
+    assert len(server.asked) == 1
+
+
 def test_a_server_that_does_not_answer_is_told_from_one_that_breaks_off(server: Web) -> None:
     server.answers["/w.pt"] = silent
     with socket.create_server(("127.0.0.1", 0)) as taken:
