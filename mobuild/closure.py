@@ -14,6 +14,7 @@ from pathlib import Path
 from mobuild import usercode
 from mobuild.errors import ConfigError
 from mobuild.fingerprint import digest_file
+from mobuild.firstparty import code_places
 from mobuild.search import Found, Search
 from mobuild.syntax import Import, meaning
 from mobuild.toolchain import Environment
@@ -39,16 +40,20 @@ def closure(
     project: Path,
     environment: Environment,
     digest_of: DigestOf | None = None,
+    is_program: bool = False,
 ) -> Closure:
     """Follow the imports of `reference` (`file.py:attribute` or `package.module:attribute`).
 
-    `digest_of` digests the bytes of compiled modules.
+    `digest_of` digests the bytes of compiled modules. A program puts `src` on its path itself or not at all, so there
+    what is installed comes first.
 
     Raises:
         ConfigError: no such file or module, or a syntax error in one of the user's files.
     """
+    places = code_places(str(folder), str(project))
+    path = (*places[:2], *environment.paths, *places[2:]) if is_program else (*places, *environment.paths)
     walk = _Walk(
-        Search((str(folder), str(project), *environment.paths)),
+        Search(path),
         digest_of or digest_file,
         _is_other(environment.version),
     )
@@ -58,7 +63,7 @@ def closure(
     elif not walk.add(where):
         raise ConfigError(
             f"user code {reference!r}: no module {where!r} for {environment.python}",
-            f"looked first in {str(folder)!r} and {str(project)!r}, then in the interpreter's packages",
+            f"looked first in {' and '.join(map(repr, places))}, then in the interpreter's packages",
         )
     return walk.closure()
 

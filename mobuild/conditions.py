@@ -18,6 +18,7 @@ from mobuild.declaring import how
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import Change, sha256_file
+from mobuild.firstparty import code_places
 from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, names_in, value_digest
 from mobuild.observers.files import folder_digest
 from mobuild.observers.native import CHANGING
@@ -49,7 +50,7 @@ class Surroundings:
 
     @functools.cached_property
     def _search(self) -> Search:
-        return Search((str(self.folder), str(self.root), *self.environment.paths))
+        return Search((*code_places(str(self.folder), str(self.root)), *self.environment.paths))
 
 
 def conditions(observed: Observed, here: Surroundings, keyed: Mapping[str, str]) -> tuple[Condition, ...]:
@@ -104,6 +105,14 @@ def broken(wanted: Sequence[Condition], here: Surroundings, files: StatCache) ->
     """The conditions that do not hold now, as changes from what the record saw."""
     pairs = ((one, _current(one, here, files)) for one in wanted)
     return tuple(difference(one.kind, one.name, one.value, now) for one, now in pairs if now != one.value)
+
+
+def changed(
+    wanted: Sequence[Condition], before: Surroundings, now: Surroundings, files: StatCache
+) -> tuple[Change, ...]:
+    """The conditions whose subjects are not the same in two states of a project."""
+    found = ((one, _current(one, before, files), _current(one, now, files)) for one in wanted)
+    return tuple(difference(one.kind, one.name, old, new) for one, old, new in found if old != new)
 
 
 def difference(kind: str, name: str, old: str, new: str) -> Change:

@@ -4,7 +4,7 @@ First-party code and what it touches enter keys by content; third-party code cou
 distribution's version, so it is never looked at in detail.
 """
 
-# ruff: noqa: PTH100, PTH120, PTH206
+# ruff: noqa: PTH100, PTH112, PTH118, PTH120, PTH206
 # (paths stay text: there are thousands of them)
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ def is_below(path: str, folder: str) -> bool:
 def is_installed(path: str) -> bool:
     """Whether `path` lies where installers put packages."""
     return any(name in _INSTALLED for name in path.split(os.sep))
+
+
+def code_places(folder: str, project: str) -> tuple[str, ...]:
+    """Where the user's modules are looked up before the interpreter's packages: beside the recipe, in the project, and
+    in its `src` where it has one, as the PyPA lays packages out."""
+    source = os.path.join(project, "src")
+    return (folder, project, source) if os.path.isdir(source) else (folder, project)
 
 
 @lru_cache(maxsize=None)

@@ -7,7 +7,7 @@ import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def unpacked(revision: str, project: Path, apart: Sequence[Path] = ()) -> Iterat
     Raises:
         ConfigError: the project is in no git repository, there is no such revision, or the project was not in it.
     """
-    top = Path(_git(project, "rev-parse", "--show-toplevel").decode().rstrip("\n"))
+    top = _top(project)
     named = commit(revision, project)
     inside = project.resolve().relative_to(top.resolve())
     with tempfile.TemporaryDirectory(prefix="mobuild-revision-") as folder:
@@ -47,6 +47,22 @@ def unpacked(revision: str, project: Path, apart: Sequence[Path] = ()) -> Iterat
         if not place.is_dir():
             raise ConfigError(f"revision {revision!r}: has no folder '{inside}'", "name a revision with the project")
         yield place
+
+
+def counterparts(paths: Iterable[str], project: Path, place: Path) -> list[str]:
+    """Those of the folders `paths` in the repository of `project` that git tracks, as they are in the revision that
+    was unpacked with its project at `place`."""
+    top = _top(project).resolve()
+    there = place.resolve()
+    for _ in project.resolve().relative_to(top).parts:
+        there = there.parent
+    below = [Path(path).resolve() for path in paths if Path(path).resolve().is_relative_to(top)]
+    found = [(there / path.relative_to(top)).resolve() for path in below]
+    return [str(path) for path in found if path.is_dir() and path.is_relative_to(there)]  # no links to what is ignored
+
+
+def _top(project: Path) -> Path:
+    return Path(_git(project, "rev-parse", "--show-toplevel").decode().rstrip("\n"))
 
 
 def _link_ignored(top: Path, folder: Path, apart: Sequence[Path]) -> None:

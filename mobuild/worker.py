@@ -19,7 +19,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from mobuild import blame, scratch, usercode
 from mobuild.errors import MobuildError, NothingMade
-from mobuild.firstparty import PACKAGE
+from mobuild.firstparty import PACKAGE, code_places
 from mobuild.node import Built, decode
 from mobuild.observers import modules, native
 from mobuild.observers.watch import Watch
@@ -167,7 +167,7 @@ def _enter(job: Mapping[str, Any]) -> None:
             os.environ[name] = value
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when onnxruntime is imported
     os.chdir(job["project"])
-    places = [job["folder"], job["project"]]
+    places = code_places(job["folder"], job["project"])
     # A shipped recipe's project is mobuild's own folder, whose modules must not be importable as top-level ones.
     sys.path[:] = [place for place in places if place != PACKAGE] + _plain_path
     usercode.folder = Path(job["folder"])

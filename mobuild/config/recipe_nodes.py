@@ -331,4 +331,10 @@ def _env(configured: Any, node: Any, where: str, secrets: Sequence[str]) -> dict
                 f"{where}: env: {name!r} is a secret by its name, and the values of env are written down",
                 "leave it out: secrets are passed on as they are, and never enter a key",
             )
+        if name == "PYTHONPATH" and not getattr(node, "cmd", ""):
+            raise ConfigError(
+                f"{where}: env: 'PYTHONPATH' is read when a Python starts, and this node's code is loaded later",
+                "modules are found beside the recipe, in the project, in its src/, and in the interpreter's packages:\n"
+                "pip install -e . into that interpreter; or PYTHONPATH=… mobuild …",
+            )
     return variables

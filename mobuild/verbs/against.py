@@ -5,20 +5,26 @@ The other revision is planned by mobuild itself, in a folder of its own, with th
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mobuild.conditions import changed
 from mobuild.errors import SourceError
 from mobuild.fingerprint import Change
 from mobuild.job import Job
+from mobuild.report.terminal import label
 from mobuild.revisions import unpacked
 from mobuild.sources import local_digest
 from mobuild.store import StatCache
+from mobuild.verbs.session import Session
 from mobuild.verbs.sides import answer, words_of
 from mobuild.whereabouts import listed, located
+
+_OF_THE_PROJECT = ("file", "folder", "presence", "link", "module")
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ def against(jobs: Sequence[Job]) -> int:
     with unpacked(settings.against, settings.project, (settings.build, settings.cache)) as other:
         for job in jobs:
             here, there = (_Side.of(job, folder) for folder in (settings.project, other))
-            found += [*_keys(there, here), *_nodes(there, here)]
+            found += [*_keys(there, here), *_nodes(there, here), *_observed(job, other)]
     found = list(dict.fromkeys(found))
     if settings.format == "json":
         rows = [{"place": one.place, **one.change.document()} for one in found]
@@ -107,6 +113,26 @@ def _nodes(there: _Side, here: _Side) -> list[Difference]:
         if old.get("content") and new.get("content") and old["content"] != new["content"]:
             where = listed(new["content_file"], *(side.listing(new["content_file"]) for side in (there, here)))
             found.append(Difference(name, Change("content", old["content"], new["content"], where)))
+    return found
+
+
+def _observed(job: Job, other: Path) -> list[Difference]:
+    """What the last builds here read of the project beyond that, where it is not the same there: code that was loaded
+    by a computed name or from a path of its own, files that are declared nowhere."""
+    session = Session.open([job])
+    found = []
+    plan = session.plan([job])
+    for step in plan.steps.values():
+        last = session.planner.last(step)
+        own = [
+            one
+            for one in (last.conditions if last else ())
+            if one.kind in _OF_THE_PROJECT and not Path(one.name).is_absolute()
+        ]
+        here = session.planner.surroundings(step.spec)
+        there = dataclasses.replace(here, root=other)
+        name = label(plan, step)
+        found += [Difference(name, change) for change in changed(own, there, here, StatCache(None))]
     return found
 
 

@@ -12,15 +12,17 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mobuild.errors import ConfigError, NodeFailed
+from mobuild.errors import ConfigError, MobuildError, NodeFailed
+from mobuild.firstparty import PACKAGE
 from mobuild.job import Job
+from mobuild.keys import Keys
 from mobuild.report.comparison import Node, Side
-from mobuild.revisions import commit, unpacked
+from mobuild.revisions import commit, counterparts, unpacked
 from mobuild.store import Record, Store, runs
 from mobuild.store.record import file_name
 
@@ -142,6 +144,19 @@ def _scores(store: Store, record: Record) -> Mapping[str, Any]:
         return {}
 
 
+def _own_packages(folder: Path, job: Job) -> list[str]:
+    """The folders of a revision that the job's interpreters have as packages in the working tree (`pip install -e .`):
+    what is imported from them must be of the revision, too."""
+    keys, paths = Keys(Store.open(job.settings.cache, make=False).local), list[str]()
+    for spec in job.graph.nodes.values():
+        with suppress(MobuildError):  # which planning there tells
+            paths += keys.environment_of(spec).paths
+    mine = str(Path(PACKAGE).parent)
+    return counterparts([path for path in dict.fromkeys(paths) if path != mine], job.settings.project, folder)
+
+
 def _run(folder: Path, job: Job, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "MOBUILD_CACHE": str(job.settings.cache)}
+    if folder != job.settings.project and (own := _own_packages(folder, job)):
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [*own, os.environ.get("PYTHONPATH")]))
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
