@@ -124,11 +124,8 @@ def _observed(job: Job, other: Path) -> list[Difference]:
     plan = session.plan([job])
     for step in plan.steps.values():
         last = session.planner.last(step)
-        own = [
-            one
-            for one in (last.conditions if last else ())
-            if one.kind in _OF_THE_PROJECT and not Path(one.name).is_absolute()
-        ]
+        read = [one for one in last.conditions if one.kind in _OF_THE_PROJECT] if last else []
+        own = [one for one in read if not Path(one.name).is_absolute()]
         here = session.planner.surroundings(step.spec)
         there = dataclasses.replace(here, root=other)
         name = label(plan, step)
