@@ -16,6 +16,7 @@ from typing import Any
 
 from mobuild import programs
 from mobuild.distributions import normalized
+from mobuild.errors import NodeFailed
 from mobuild.graph import NodeSpec
 from mobuild.toolchain import Environment
 from mobuild.versions import version_key
@@ -74,10 +75,26 @@ def cannot_start(spec: NodeSpec, environment: Environment) -> str:
     cmd = getattr(node, "cmd", "")
     if not cmd or getattr(node, "shell", False):
         return ""
+    return _missing_program(programs.split(cmd)[0], spec, environment, getattr(node, "cwd", ""))
+
+
+def refuse_missing_script(spec: NodeSpec) -> None:
+    """
+    Raises:
+        NodeFailed: an interpreter is told to run a file that is not there. Its content is in the key, so nothing that
+            was built elsewhere can stand for it.
+    """
+    if missing := _missing_script(spec):
+        raise NodeFailed(f"node {spec.name!r}: cmd: {missing}", "relative paths begin at the project, or at cwd")
+
+
+def _missing_script(spec: NodeSpec) -> str:
+    node: Any = spec.node
+    cmd = getattr(node, "cmd", "")
+    if not cmd or getattr(node, "shell", False):
+        return ""
     first, *rest = programs.split(cmd)
     cwd = getattr(node, "cwd", "")
-    if missing := _missing_program(first, spec, environment, cwd):
-        return missing
     script = _script(first, rest)
     if not script or cwd == "{out}" or (spec.root / cwd / script).exists():
         return ""

@@ -63,9 +63,9 @@ class Planner:
         if missing := [one for one in needed if (judged := verdict(one, job)) and judged.blocks]:
             return _blocked(step, f"'{missing[0].spec.name}' misses its constraints")
         unknown = [one for one in needed if one.state != "fresh"]
-        if unknown:
-            return self._waiting(step, unknown)
         try:
+            if unknown:
+                return self._waiting(step, unknown)
             inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
             _check(step, above)
             found = self._with_hit(self._told(step, above, job), inputs, above)
@@ -73,6 +73,7 @@ class Planner:
                 return found
             if job.settings.here and (reason := self._lacking(found.spec)):
                 return dataclasses.replace(found, state="elsewhere", reasons=(reason,))
+            elsewhere.refuse_missing_script(found.spec)
             return self._judged(found, above) if self.judges else found
         except MobuildError as error:
             error.message = placed(error.message, job, step.spec)
@@ -185,6 +186,8 @@ class Planner:
         names = ", ".join(f"'{one.spec.name}'" for one in unknown)
         is_here = self.jobs[step.users[0].job].settings.here
         lacking = self._lacking(step.spec) if is_here else ""  # told early; its inputs may still make it fresh
+        if not is_here:
+            elsewhere.refuse_missing_script(step.spec)
         reasons = (f"waits for {names}", *([lacking] if lacking else []))
         return dataclasses.replace(step, state="waiting", reasons=reasons, past=self._past(step))
 

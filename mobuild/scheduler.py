@@ -48,6 +48,8 @@ class Scheduler:
         begun = time.monotonic()
         steps = dict(plan.steps)
         results = {identity: _settled(step) for identity, step in steps.items() if step.state in _SETTLED}
+        unwanted = steps.keys() - _wanted(plan) - results.keys()
+        results |= {identity: Result(steps[identity], "cancelled") for identity in unwanted}
         for result in results.values():
             self.watcher.finished(result)
         queue = _Queue(plan, results)
@@ -133,6 +135,18 @@ class _Queue:
             self._open[one].discard(identity)
             if not self._open[one]:
                 self.add(one)
+
+
+def _wanted(plan: Plan) -> set[str]:
+    """The steps behind those targets that can still come about."""
+    targets = {of[target] for job, of in zip(plan.jobs, plan.of, strict=True) for target in job.graph.targets}
+    waiting = [target for target in targets if plan.steps[target].state != "blocked"]
+    found: set[str] = set()
+    while waiting:
+        if (identity := waiting.pop()) not in found:
+            found.add(identity)
+            waiting += [edge.identity for edge in plan.steps[identity].needs.values()]
+    return found
 
 
 def unrun(plan: Plan) -> Run:

@@ -182,3 +182,25 @@ def test_the_log_of_the_last_build_stays_when_an_input_changed(tmp_path: Path) -
 
     assert "stale" in project.mobuild("plan", "target=c").out
     assert project.mobuild("log", "c").out == "made\n"
+
+
+def test_nothing_is_built_for_a_target_that_cannot_come_about(tmp_path: Path) -> None:
+    """A script that is not there is known before the first node runs; what other targets need is built."""
+    nodes = """\
+  text: {kind: source, uri: a.txt}
+  made: {kind: command, cmd: "cp {in.text} {out}", in: {text: text}, out: .txt}
+  judged: {kind: command, cmd: "python nowhere.py {in.made} {out}", in: {made: made}, out: .txt}
+"""
+    project = recipe_project(tmp_path, nodes, {"a.txt": "a"})
+
+    planned = project.mobuild("plan", "target=judged", check=False)
+    alone = project.mobuild("target=judged", check=False)
+    of_alone = project.states(recipe="small")
+    both = project.mobuild("target=[judged,made]", check=False)
+
+    message = "node 'judged': cmd: there is no file 'nowhere.py' for python to run"
+    assert message in planned.out and message in alone.err
+    assert (alone.status, both.status) == (1, 1)
+    assert of_alone == {"text": "fresh", "made": "cancelled", "judged": "failed"}
+    assert project.states(recipe="small")["made"] == "built"
+    assert Path(project.root, both.out.strip()).read_text() == "a"

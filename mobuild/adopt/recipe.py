@@ -104,4 +104,4 @@ def _builder(content: Content) -> Iterator[str]:
 
 
 def _noted(words: str, comment: str) -> str:
-    return f"{words.ljust(_WIDTH)}# {comment}"
+    return f"{words.ljust(_WIDTH - 1)} # {comment}"

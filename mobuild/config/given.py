@@ -2,7 +2,7 @@
 
 `libraries` and `plugins` are native code of the recipe or of a chain. `engines` is for kinds that open engines which
 other nodes build: how each of their needs is opened, and the graph that it was built of. `evaluation` is for kinds that
-run the `cmd` of the validation: the inputs that it names.
+run the `cmd` of the validation: its further inputs.
 """
 
 from __future__ import annotations
@@ -46,19 +46,20 @@ def libraries(wanted: Sequence[str], scope: DictConfig) -> dict[str, str]:
 
 
 def evaluation(cmd: str, scope: DictConfig, defaults: Callable[[str], Any]) -> dict[str, str]:
-    """Role → node, of what `cmd` names among the needs that the recipe itself gives to the validation.
+    """Role → node, of the needs that the recipe itself gives to the validation, for the `cmd` that is run on both;
+    whether it names them or reads them where it knows them to be.
 
     `defaults` are those of a kind: its own roles are of the form of the model that it measures.
     """
     validation = OmegaConf.select(scope, "chain.validation")
-    if not isinstance(validation, DictConfig):
+    if not cmd or not isinstance(validation, DictConfig):
         return {}
     entries = {key: validation.get(key) for key in ("needs", "in")}
     said = {key: OmegaConf.to_container(entry, resolve=True) for key, entry in entries.items() if entry}
     asked = {role: need for key in said for role, need in roles(said, key, "validation").items()}
     of_kind = defaults(str(validation.get("kind")))
     own = (of_kind.get("needs") if of_kind else None) or {}
-    return {role: str(need) for role, need in asked.items() if need and role not in own and f"{{in.{role}}}" in cmd}
+    return {role: str(need) for role, need in asked.items() if need and role not in own}
 
 
 def engines(

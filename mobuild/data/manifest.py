@@ -14,6 +14,7 @@ from mobuild.data.neighbours import Neighbours
 from mobuild.data.samples import Sample, sample_digest
 from mobuild.data.spread import Spread
 
+_NUMBERS = "biufc"  # kinds of NumPy's types
 _FAR = 2.0  # times larger or smaller: far from the evaluation data
 _QUANTILES = ("0.01", "1", "50", "99", "99.99")
 
@@ -81,11 +82,13 @@ class _Input:
         self.largest, self.largest_in = -1.0, 0
 
     def add(self, index: int, array: Any) -> None:
+        for axis, size in enumerate(array.shape):
+            self.lengths.setdefault(axis, Counter())[size] += 1
+        if array.dtype.kind not in _NUMBERS:  # text, which has no range
+            return
         self.spread.add(array)
         if array.dtype.kind == "f":
             self.neighbours.add(index, array)
-        for axis, size in enumerate(array.shape):
-            self.lengths.setdefault(axis, Counter())[size] += 1
         largest = max(abs(float(array.min())), abs(float(array.max()))) if array.size else 0.0
         if largest > self.largest:
             self.largest, self.largest_in = largest, index

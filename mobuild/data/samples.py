@@ -80,9 +80,9 @@ def _transform_takes_data(data: Data) -> bool:
 def _iterated(reference: str, function: Callable[[], Any]) -> Iterator[Raw]:
     """What the user's iterator yields, as (inputs, label)."""
     what, index = f"iterator {reference!r}", 0
-    values = _called(what, 0, lambda: iter(function()))
+    values = _called(f"{what}, sample 0", lambda: iter(function()))
     while True:
-        value = _called(what, index, lambda: next(values, _END))
+        value = _called(f"{what}, sample {index}", lambda: next(values, _END))
         if value is _END:
             return
         yield value if isinstance(value, tuple) and len(value) == 2 else (value, None)
@@ -100,7 +100,7 @@ def _transform(data: Data, inputs: Mapping[str, Path]) -> Callable[[int, Any, An
     what = f"transform {data.transform!r}"
 
     def transform(index: int, raw: Any, label: Any) -> Sample:
-        made = _called(what, index, lambda: function(raw))
+        made = _called(f"{what}, sample {index}{_file(raw)}", lambda: function(raw))
         if isinstance(made, tuple) and len(made) == 2:
             made, label = made
         return Sample(index, _feeds(what, index, made), label)
@@ -136,18 +136,23 @@ def _array(what: str, index: int, name: str, value: Any) -> Any:
     return array.astype(np.float32) if is_plain and array.dtype == np.float64 else array
 
 
-def _called(what: str, index: int, call: Callable[[], Any]) -> Any:
+def _file(raw: Any) -> str:
+    """Which file a sample is, as its folder has it, where it is one."""
+    return f" ('{raw.name}')" if isinstance(raw, Path) else ""
+
+
+def _called(what: str, call: Callable[[], Any]) -> Any:
     """What `call` returns.
 
     Raises:
-        NodeFailed: it raised; names the sample and the user's line.
+        NodeFailed: it raised; `what` names the sample, and the user's line is told.
     """
     try:
         return call()
     except (MobuildError, ModuleNotFoundError):
         raise
     except Exception as error:
-        raise NodeFailed(f"{what}, sample {index}: {_words(error)}") from error
+        raise NodeFailed(f"{what}: {_words(error)}") from error
 
 
 def _words(error: Exception) -> str:

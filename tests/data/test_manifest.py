@@ -38,6 +38,13 @@ def test_a_manifest_counts_samples_lengths_values_and_duplicates() -> None:
     assert found["inputs"]["x"]["largest"] == {"value": 4.0, "sample": 1}
 
 
+def test_text_is_counted_and_has_no_range() -> None:
+    found = manifest([np.asarray(text) for text in ("one", "two", "two")], "path")
+
+    assert (found["count"], found["duplicates"]) == (3, 1)
+    assert found["inputs"]["path"]["range"] == [0.0, 0.0]
+
+
 def test_quantiles_are_right_to_a_hundredth_whatever_the_scale_and_order() -> None:
     values = (RANDOM.standard_normal(5000) * 10 ** RANDOM.uniform(-6, 6, 5000)).astype("f4")
 

@@ -261,6 +261,16 @@ def test_a_transform_that_raises_is_named_with_sample_and_line(folder: Path) -> 
     assert said(error) == "transform 'transforms.py:breaks', sample 0: KeyError at transforms.py:24: 'colour'"
 
 
+def test_a_broken_file_of_a_folder_is_named(folder: Path) -> None:
+    (folder / "images").mkdir()
+    (folder / "images/broken.png").write_bytes(b"x")
+
+    with pytest.raises(NodeFailed) as error:
+        read(Data(images="images", transform="transforms.py:breaks"), folder / "images")
+
+    assert said(error).startswith("transform 'transforms.py:breaks', sample 0 ('broken.png'): ")
+
+
 def test_a_transform_that_returns_nothing_is_told_what_to_return(folder: Path) -> None:
     np.savez(folder / "a.npz", x=np.zeros((2, 2)))
 
