@@ -182,8 +182,6 @@ def _doctor(bare: tuple[str, ...], words: Words, project: Project) -> int:
     hardware, form = compose_hardware(words, project)
     check_format("doctor", form)
     is_asked = value_of(words.overrides, "hardware") is not None
-    if form not in ("text", "json"):
-        raise ConfigError(f"doctor: format: expected one of text, json, found {form!r}")
     return doctor(hardware if is_asked else None, form == "json", " ".join([*bare, *parts]))
 
 

@@ -120,5 +120,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` Did you mean 'sanitized'?` for the nearest of `known`, or an empty string."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    near = get_close_matches(word, sorted(set(known) - {word}), n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -150,7 +150,9 @@ def _walk(folder: Path, prefix: str, above: tuple[Path, ...]) -> Iterator[tuple[
         elif path.is_file() or entry.is_symlink():
             yield name, path
         else:
-            raise SourceError(f"source '{path}': is neither a file nor a folder")
+            raise SourceError(
+                f"source '{path}': is neither a file nor a folder", "take it out of the folder, which is read whole"
+            )
 
 
 def _check_loop(link: Path, above: tuple[Path, ...]) -> None:
@@ -163,6 +165,11 @@ def _check_loop(link: Path, above: tuple[Path, ...]) -> None:
 
 
 def _check_file(path: Path, said_by: str) -> None:
+    if path.is_symlink() and not path.exists():
+        raise SourceError(
+            f"source '{path}': is a link to '{path.readlink()}', which leads to no file",
+            f"put the file there, let the link lead to it, or write where it is: {said_by}",
+        )
     if not path.exists():
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise SourceError(
@@ -170,7 +177,10 @@ def _check_file(path: Path, said_by: str) -> None:
             f"put it there, or write where it is: {said_by}" + (_REMOTE if ":" in str(path) else ""),
         )
     if not path.is_file():
-        raise SourceError(f"source '{path}': is neither a file nor a folder")
+        raise SourceError(
+            f"source '{path}': is neither a file nor a folder",
+            f"write its content into a file (cat '{path}' > file), and name that: {said_by}",
+        )
     _check_no_placeholder(path)
 
 

@@ -16,6 +16,8 @@ from mobuild.fingerprint import digest_bytes
 
 _SETTLED_SECONDS = 0.1  # a younger file may change again within one tick of the file system's clock
 
+_MEND = "mend it, it is the code of a node of yours: python -m py_compile"
+
 _memo: dict[str, tuple[tuple[int, ...], Meaning]] = {}
 
 
@@ -62,11 +64,9 @@ def _parsed(path: Path, newer: bool) -> Meaning:
     except SyntaxError as error:
         if newer:
             return Meaning(digest_bytes(source), ())
-        raise ConfigError(
-            f"{path}:{error.lineno}: not valid Python: {error.msg}", "it is the user's code of a node"
-        ) from error
+        raise ConfigError(f"{path}:{error.lineno}: not valid Python: {error.msg}", f"{_MEND} {path}") from error
     except ValueError as error:  # null bytes
-        raise ConfigError(f"{path}: not valid Python: {error}") from error
+        raise ConfigError(f"{path}: not valid Python: {error}", f"{_MEND} {path}") from error
     imports = tuple(_imports(tree))
     variables = tuple(sorted(_variables(tree)))
     return Meaning(_digest(tree), imports, variables)

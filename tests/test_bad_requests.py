@@ -34,7 +34,7 @@ NOT_UNDERSTOOD = {
         "executor.timeout_seconds: expected a number of seconds above 0, or null, found 'soon'"
     ),
     "format=jsn": (
-        "format: expected one of text, json, markdown, sarif, mermaid, dot, in-toto, found 'jsn'. Did you mean 'json'?"
+        "plan: format: expected one of text, json, found 'jsn'. Did you mean 'json'?\n  mobuild plan format=json"
     ),
     "builders=onnxruntime": (
         "builders: expected a list of backends, found 'onnxruntime'\n  builders=[tensorrt_rtx,onnxruntime]"

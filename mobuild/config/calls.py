@@ -48,6 +48,7 @@ _FORMATS = {
     "inspect": ("text", "json", "in-toto"),
     **dict.fromkeys(("plan", "why", "list", "verify", "pin", "gc", "doctor", "cache", "adopt"), ("text", "json")),
 }  # any other verb has words alone
+_DRAWN = ("svg", "png", "pdf")  # pictures that Graphviz makes
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,11 @@ def check_format(verb: str, found: str) -> None:
     if found in known:
         return
     others = [each for each, formats in _FORMATS.items() if found in formats]
+    hint = f"verbs with format={found}: {', '.join(others)}" if others else ""
+    if verb == "graph" and found in _DRAWN:
+        hint = f"mobuild graph format=dot … | dot -T{found} > steps.{found}, by Graphviz"
+    one_of, near = "one of " * bool(known[1:]), did_you_mean(found, known)
     raise ConfigError(
-        f"{verb}: format: expected {'one of ' if known[1:] else ''}{', '.join(known)}, found {found!r}",
-        f"verbs with format={found}: {', '.join(others)}" if others else "",
+        f"{verb}: format: expected {one_of}{', '.join(known)}, found {found!r}{near and '.'}{near}",
+        hint or f"mobuild {verb} format={known[-1]}",
     )

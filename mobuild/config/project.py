@@ -97,7 +97,7 @@ def _settings(folder: Path) -> Mapping[str, str] | None:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # no UTF-8, or no TOML
-        raise ConfigError(f"{path}: not TOML: {error}") from error
+        raise ConfigError(f"{path}: not TOML: {error}", "mend it; mobuild reads [tool.mobuild] there") from error
     tools = document.get("tool")
     settings = tools.get("mobuild") if isinstance(tools, dict) else None
     return None if settings is None else _checked(settings, path)

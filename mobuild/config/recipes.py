@@ -88,7 +88,18 @@ def read_yaml(path: Path) -> DictConfig | ListConfig:
     try:
         return OmegaConf.load(path)
     except (YAMLError, OmegaConfBaseException, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}", _mended(error)) from error
+
+
+def _mended(error: Exception) -> str:
+    """What to do about a file that is no YAML, by what its reader says."""
+    if isinstance(error, OSError):
+        return "let it be read by you, or take it away"
+    if isinstance(error, UnicodeDecodeError):
+        return "save it as UTF-8"
+    mark = getattr(error, "problem_mark", None)
+    line = f"mend line {mark.line + 1}, or one above it" if mark else "mend it"
+    return f"{line}: brackets and quotes are closed, a level begins in one column, values with ': ' or ' #' are quoted"
 
 
 def _files(folders: list[Path]) -> Iterator[Path]:

@@ -97,12 +97,28 @@ def _no_choice(text: str, options: Iterable[str], project: Project) -> ConfigErr
     )
 
 
+_UNCHOSEN = {
+    "project": (
+        "a project is found by its folder",
+        "cd there: it holds recipes/, or pyproject.toml with [tool.mobuild]",
+    ),
+    "node": ("the kind of a node is said in its recipe", "nodes: {name: {kind: …}}; mobuild list shows the kinds"),
+    SHAPES_GROUP: (
+        "shapes=NAME chooses a file of conf/shapes/, and there is none",
+        "write conf/shapes/NAME.yaml, or the sizes by axis: shapes.batch=[1,8,32]",
+    ),
+}  # groups without a choice here
+
+
 def _no_key(key: str) -> ConfigError:
+    if key in _UNCHOSEN:
+        reason, remedy = _UNCHOSEN[key]
+        return ConfigError(reason if key == SHAPES_GROUP else f"there is no key {key!r}: {reason}", remedy)
     primary = read_yaml(shipped("conf") / "mobuild.yaml")
     assert isinstance(primary, DictConfig)
     parent, _, last = key.rpartition(".")
     siblings = OmegaConf.select(primary, parent) if parent else known_keys()
-    known = sorted(str(name) for name in siblings or ())
+    known = sorted({str(name) for name in siblings or ()} - _UNCHOSEN.keys())
     return ConfigError(
         f"there is no key {key!r}.{did_you_mean(last, known)}",
         f"Keys{f' of {parent}' if parent else ''}: {', '.join(known)}" if known else "mobuild --cfg job shows all keys",

@@ -27,7 +27,7 @@ def inspect(settings: Sequence[Settings], name: str) -> int:
     store = Store.open(settings[0].cache, make=False)
     path = Path(name).expanduser().absolute()
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise SourceError(f"'{name}': is neither a file nor a folder")
+        raise SourceError(f"'{name}': is neither a file nor a folder", "name an artifact, a sidecar or a record")
     subject = find(store, path)
     is_known = any(match.role == "artifact" for match in subject.matches) or subject.sidecar is not None
     if not is_known and path.is_file() and not path.stat().st_size:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from mobuild.errors import NodeFailed, StoreError
 from mobuild.job import Job, Settings
@@ -35,7 +36,10 @@ def pin(jobs: Sequence[Job], name: str) -> int:
             )
         if not known:
             store.pins.put(name, datetime.now(UTC).isoformat(timespec="seconds"), wanted)
-    print(f"pinned {name}: {', '.join(_words(wanted))}")
+    if jobs[0].settings.format == "json":
+        _print({"pinned": name, "artifacts": [vars(each) for each in wanted]})
+    else:
+        print(f"pinned {name}: {', '.join(_words(wanted))}")
     return 0
 
 
@@ -50,7 +54,7 @@ def list_pins(settings: Sequence[Settings]) -> int:
     pins = store.pins.all()
     if chosen == "json":
         rows = [{**vars(one), "artifacts": [vars(each) for each in one.artifacts]} for one in pins]
-        print(json.dumps({"schema": 1, "pins": rows}, indent=2, ensure_ascii=False))
+        _print({"pins": rows})
         return 0
     for one in pins:
         print(f"{one.name}  {one.created}  {', '.join(_words(one.artifacts))}")
@@ -69,8 +73,15 @@ def unpin(settings: Sequence[Settings], name: str) -> int:
     _check_writable(store)
     if not store.pins.remove(name):
         raise StoreError(f"there is no pin {name!r}", f"Pins: {', '.join(one.name for one in store.pins.all()) or '-'}")
-    print(f"removed pin {name}; mobuild gc decides on what it kept")
+    if settings[0].format == "json":
+        _print({"removed": name})
+    else:
+        print(f"removed pin {name}; mobuild gc decides on what it kept")
     return 0
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    print(json.dumps({"schema": 1, **document}, indent=2, ensure_ascii=False))
 
 
 def _artifacts(planned: Plan, store: Store) -> Iterator[Pinned]:
