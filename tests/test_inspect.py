@@ -221,3 +221,18 @@ def test_a_log_is_not_attested_as_if_it_were_the_artifact(project: Project) -> N
 
     assert (done.status, done.out) == (1, "")
     assert "is 'log' of an artifact, and statements are about artifacts as a whole" in done.errors[0]
+
+
+def test_an_input_is_of_the_same_recipe(tmp_path: Path) -> None:
+    """Another recipe, which makes the very bytes of a file of the user's, has not made this one's input."""
+    other = "  made: {kind: command, cmd: \"sh -c 'echo one > $0' {out}\", out: .txt}\n"
+    project = recipe_project(tmp_path, other, {"text.txt": "one\n"}, name="another")
+    end = '{kind: command, cmd: "cp {in.t} {out}", in: {t: text}, out: .txt}'
+    project.write("recipes/mine.yaml", f"nodes:\n  text: {{kind: source, uri: text.txt}}\n  end: {end}\n")
+    project.mobuild("target=made", "recipe=another")
+    project.mobuild("target=end", "recipe=mine")
+
+    told = inspect(project, project.root / "build/mine/cpu/end.txt")
+
+    assert told["inputs"]["t"]["from"] == ""
+    assert [node["recipe"] for node in told["nodes"]] == ["mine"]

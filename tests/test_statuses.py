@@ -60,3 +60,12 @@ def test_a_folder_for_artifacts_is_told_why_it_has_none(toy: Project) -> None:
     (error,) = done.errors
     assert "'engine' is not built; expected" in error
     assert "calibration needs data" in error and "give it some: nodes.calibration.data" in error
+
+
+def test_a_sweep_counts_the_jobs_that_it_refuses(toy: Project) -> None:
+    words = ("-m", "hardware=cpu,gtx1070", "builders=[onnxruntime,tensorrt]")
+    refused = toy.mobuild(*words, check=False)
+    unknown = toy.mobuild("-m", "target=sanitized", "hardware=cpu,l5", check=False)
+
+    assert "; 1 of 2 jobs refused (run " in refused.err
+    assert "warning: 1 of 2 jobs of the sweep cannot be composed, and are left out\n" in unknown.err

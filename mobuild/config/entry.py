@@ -92,6 +92,10 @@ class Entry:
                 f"there is no recipe in {self.project.root}, so this is about the shipped example {EXAMPLE!r}; "
                 "mobuild init NAME starts your own"
             )
+        if left_out := len(compositions) - len(jobs) - len(unmade):
+            messages.warning(
+                f"{left_out} of {len(compositions)} jobs of the sweep cannot be composed, and are left out"
+            )
         self.status = _worse(self.status, self._run(jobs, unmade))
 
     def _run(self, jobs: Sequence[Any], unmade: Sequence[Unmade]) -> int:

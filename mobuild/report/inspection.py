@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from mobuild.report.artifacts import SCHEMA, record_document
-from mobuild.report.naming import Names
+from mobuild.report.naming import Names, Place
 from mobuild.store import Store
 from mobuild.store.finding import Match, Subject, members
 from mobuild.units import about
@@ -25,14 +25,17 @@ def document(store: Store, subject: Subject) -> dict[str, Any]:
     key = str(known.get("key", ""))
     rebuilt = store.rebuilds.get(match.record.key) if match else None
     others = [one for one in subject.matches if one is not match]
+    nodes = _nodes(names, match, subject)
     return {
         "schema": SCHEMA,
         "path": str(subject.path),
         "is": match.role if match else "artifact",
-        "nodes": _nodes(names, match, subject),
+        "nodes": nodes,
         **known,
         "revision": fingerprint.get("revision"),
-        "inputs": _inputs(store, names, fingerprint.get("inputs", {})),
+        "inputs": _inputs(
+            store, names, key, fingerprint.get("inputs", {}), {(one["recipe"], one["variant"]) for one in nodes}
+        ),
         "parameters": fingerprint.get("params", {}),
         "code": fingerprint.get("code", {}),
         "tools": fingerprint.get("toolchain", {}),
@@ -70,16 +73,19 @@ def _nodes(names: Names, match: Match | None, subject: Subject) -> list[dict[str
     return [row for i, row in enumerate(rows) if row not in rows[:i]]
 
 
-def _inputs(store: Store, names: Names, digests: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Role → digest, and the node that made it; empty for a file of the user's, which the store does not hold."""
+def _inputs(
+    store: Store, names: Names, key: str, digests: Mapping[str, Any], beside: Collection[Place]
+) -> dict[str, dict[str, str]]:
+    """Role → digest of what the work of `key` got, and the node that made it; empty for a file of the user's, which
+    the store does not hold, and where only variants other than those `beside` it made the same bytes."""
     makers: dict[str, str] = {}
     copiers: dict[str, str] = {}  # what gives out the very bytes that it was given has not made them
     for found in store.records.all():
-        if found.record:
-            label, given = names.label(found.record), set(found.record.fingerprint.inputs.values())
+        if found.record and found.record.key != key:
+            label, given = names.label(found.record, beside), set(found.record.fingerprint.inputs.values())
             made = {found.record.artifact.digest: label}
             made |= {digest: f"{label}/{name}" for name, digest in members(store, found.record).items()}
-            for digest, maker in made.items():
+            for digest, maker in made.items() if label else ():
                 (copiers if digest in given else makers).setdefault(digest, maker)
     found_by = {**copiers, **makers}
     return {role: {"digest": str(each), "from": found_by.get(str(each), "")} for role, each in digests.items()}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from mobuild.fingerprint import Key
 from mobuild.store import Record, Store
 from mobuild.store.refs import Noted, Refs
+
+Place = tuple[str, str]  # recipe, variant
 
 
 class Names:
@@ -22,9 +25,16 @@ class Names:
         """Every node that the key stood for."""
         return self._refs.get(key, [])
 
-    def label(self, record: Record) -> str:
-        """`toy/cpu engine`, with how many others share it; of work that no recipe names now, its kind."""
-        names = list(dict.fromkeys(f"{one.recipe}/{one.variant} {one.node}" for one in self.of(record.key)))
+    def label(self, record: Record, beside: Collection[Place] = ()) -> str:
+        """`toy/cpu engine`, with how many others share it; of work that no recipe names now, its kind.
+
+        With `beside`, only names of those variants count, and of work that others alone name it is empty.
+        """
+        noted = self.of(record.key)
+        near = [one for one in noted if (one.recipe, one.variant) in beside] if beside else noted
+        if noted and not near:
+            return ""
+        names = list(dict.fromkeys(f"{one.recipe}/{one.variant} {one.node}" for one in near))
         if not names:
             return f"{record.fingerprint.kind} {record.key[:8]}"
         return names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else "")

@@ -121,8 +121,10 @@ class Table:
         return step.state, ""
 
 
-def summary(run: Run, name: str, healed: Sequence[str], on_error: Callable[[MobuildError], None]) -> None:
-    """Warnings, measured numbers, failures and counts on standard error."""
+def summary(
+    run: Run, name: str, healed: Sequence[str], on_error: Callable[[MobuildError], None], refused: int = 0
+) -> None:
+    """Warnings, measured numbers, failures and counts on standard error; `refused` jobs are not in the run."""
     for text in dict.fromkeys([*healed, *_warnings(run)]):
         warning(text)
     for line in judged.lines(run):
@@ -140,7 +142,8 @@ def summary(run: Run, name: str, healed: Sequence[str], on_error: Callable[[Mobu
         print(line, file=sys.stderr)
     states = [result.state for result in run.results.values()]
     counts = ", ".join(f"{states.count(one)} {one}" for one in dict.fromkeys(sorted(states)))
-    print(f"{counts} in {run.seconds:.1f} s (run {name})", file=sys.stderr)
+    left_out = f"; {refused} of {len(run.plan.jobs) + refused} jobs refused" if refused else ""
+    print(f"{counts} in {run.seconds:.1f} s{left_out} (run {name})", file=sys.stderr)
 
 
 def _left(run: Run) -> Iterator[str]:

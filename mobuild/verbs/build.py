@@ -67,7 +67,7 @@ def run(
         refused += push(done, placed, on_error)
     for notice in _notices(done):
         messages.note(notice)
-    terminal.summary(done, name, session.store.warnings, on_error)
+    terminal.summary(done, name, session.store.warnings, on_error, len(jobs) - len(allowed))
     if not refused:
         _offer_answer(done, placed, session)
     return done, placed, refused
