@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mobuild.report.needs import Needs, shortages
-from tests.projects import Project, recipe_project
+from tests.projects import Project, recipe_project, toy_project
 
 NODES = """\
   weights: {kind: source, uri: weights.bin}
@@ -38,8 +38,8 @@ def test_what_was_never_built_is_guessed_from_the_weights(project: Project) -> N
 
     assert found == {"seconds": 0.0, "disk_bytes": 16 * MIB, "memory_bytes": 24 * MIB, "guessed": ["copy", "end"]}
     assert project.mobuild("plan", "target=end").out.splitlines()[-1] == (
-        "expected: 16.0 MiB of disk, 24.0 MiB of memory at the peak, from past runs; "
-        "of copy, end, never built, guessed from the weights"
+        "expected: 16.0 MiB of disk, 24.0 MiB of memory at the peak, "
+        "of copy, end, never built, guessed from weights and libraries"
     )
 
 
@@ -53,6 +53,26 @@ def test_what_was_built_once_is_expected_again(project: Project) -> None:
     assert re.search(
         r"expected: [\d.]+ s on the longest path, 16\.0 MiB of disk, ", project.mobuild("plan", "target=end").out
     )
+
+
+def test_the_libraries_of_a_builder_take_memory_whatever_the_model(tmp_path: Path) -> None:
+    project = toy_project(tmp_path)
+
+    whole = json.loads(project.mobuild("plan", "target=engine", "format=json").out)["expected"]
+
+    assert whole["guessed"] == ["onnx", "sanitized", "engine"]
+    assert 280 * MIB < whole["memory_bytes"] < 300 * MIB
+
+
+def test_a_program_that_ran_before_is_known(project: Project) -> None:
+    end = NODES.splitlines()[-1].strip().removeprefix("end: ")
+    project.edit("recipes/small.yaml", "  end:", f"  more: {end.replace('{copy: copy}', '{copy: end}')}\n  end:")
+    project.mobuild("target=end")
+    took = json.loads((project.root / "build/small/cpu/end.bin.json").read_text())["peak_rss_mib"]
+
+    found = json.loads(project.mobuild("plan", "target=more", "format=json").out)["expected"]
+
+    assert found["memory_bytes"] == round(took * MIB) + 3 * 16 * MIB
 
 
 def test_nothing_is_expected_of_what_is_fresh(project: Project) -> None:
