@@ -28,6 +28,9 @@ _OF_THE_NODE = ("python", "python3")  # the words for whichever Python runs the 
 _SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin")  # where a Python has every other program of the system beside it
 _QUOTING = frozenset("'\"\\")
 _OPERATOR = re.compile(r"(\d*|&)(>>?|<)(&\d|/dev/null)?|\|[|&]?|&&?|;")  # POSIX sh, 2.10 Shell Grammar, and bash's
+_GLUED = re.compile(r"^;|;$|&&|\|\||^\||\|$|[^&]&$|^\d*(>>?|<)[^&=]")  # a & within is more often of an URL
+_QUOTED = re.compile("'[^']*'|\"[^\"]*\"")
+_SHOWN_WORDS = 3
 _NO_MODULE = re.compile(r"(?:ModuleNotFound|Import)Error: No module named '?([\w.]+)'?")
 _SHOWN_LINES = 10
 _SHOWN_BYTES = 500  # of a line, its end
@@ -59,6 +62,17 @@ def refuse_operators(cmd: str, remedy: str = "write cmd: sh -c '…'") -> None:
             f"cmd: {operator!r} would reach the program as a word, since no shell reads cmd",
             f"{remedy};\nas a word for the program it is quoted: '{operator}'",
         )
+
+
+def glued_operators(cmd: str) -> str:
+    """A hint about operators of a shell that are glued to words of `cmd` (`a;`, `a&&b`, `>file`), unquoted: no shell
+    reads them, and a program may want them. Empty where there are none."""
+    bare = (_QUOTED.sub("", word) for word in _as_written(cmd))
+    found = [word for word in dict.fromkeys(bare) if _GLUED.search(word)]
+    if not found:
+        return ""
+    words = ", ".join(repr(word) for word in found[:_SHOWN_WORDS])
+    return f"cmd: no shell reads it, so the program gets {words} as it stands; shell: true hands cmd to a shell"
 
 
 def _as_written(cmd: str) -> list[str]:

@@ -204,3 +204,26 @@ def test_nothing_is_built_for_a_target_that_cannot_come_about(tmp_path: Path) ->
     assert of_alone == {"text": "fresh", "made": "cancelled", "judged": "failed"}
     assert project.states(recipe="small")["made"] == "built"
     assert Path(project.root, both.out.strip()).read_text() == "a"
+
+
+@pytest.mark.parametrize(
+    ("cmd", "words"),
+    [
+        ("sh a.sh; sh b.sh {out}", "'a.sh;'"),
+        ("sh a.sh&&b {out}", "'a.sh&&b'"),
+        ("sh a.sh >{out}", "'>{out}'"),
+        ("sh a.sh {out}&", "'{out}&'"),
+        ("sh a.sh 'b;' \"c&&d\" http://x/?a=1&b=2 'x'\\;y {out}", ""),
+    ],
+)
+def test_an_operator_that_is_glued_to_a_word_is_no_operator(tmp_path: Path, cmd: str, words: str) -> None:
+    escaped = cmd.replace("\\", "\\\\").replace('"', '\\"')
+    nodes = f'  made: {{kind: command, cmd: "{escaped}", out: .txt}}\n'
+    project = recipe_project(tmp_path, nodes, {"a.sh": "exit 3\n"})
+
+    told = project.mobuild("why", "target=made").out
+    failed = project.mobuild("target=made", check=False).err
+
+    hint = f"cmd: no shell reads it, so the program gets {words} as it stands; shell: true hands cmd to a shell"
+    assert (hint in told, hint in failed) == (bool(words), bool(words))
+    assert ("no shell reads it" in told) == bool(words)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from mobuild import programs
-from mobuild.errors import ConfigError, NothingMade
+from mobuild.errors import ConfigError, NodeFailed, NothingMade
 from mobuild.node import Built
 
 _INSIDE = "{out}"
@@ -72,7 +72,19 @@ class Command:
         """Refuse a placeholder in `cmd` that is no need of the node."""
         programs.check_roles(self.cmd, roles)
 
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What may be meant otherwise than it is read; told where the node is stale, or fails."""
+        return tuple(filter(None, [programs.glued_operators(self.cmd)])) if not self.shell else ()
+
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
+        try:
+            return self._build(inputs, out)
+        except NodeFailed as error:
+            error.hint = "\n".join(filter(None, [*self.hints, error.hint]))
+            raise
+
+    def _build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         if self.out == "folder":
             out.mkdir()
         words = programs.words(self.cmd, inputs, out, self.shell)
