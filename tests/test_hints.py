@@ -123,3 +123,16 @@ def test_broken_yaml_is_told_how_to_mend_it(project: Project, content: bytes, re
 
     assert done.status == 2
     assert done.err.splitlines()[-1].startswith(remedy)
+
+
+@pytest.mark.parametrize("place", ["recipes/net.yml", "recipes/nets/net.yaml"])
+def test_a_recipe_where_nobody_reads_it_is_not_passed_over(tmp_path: Path, place: str) -> None:
+    project = Project(tmp_path / "project", tmp_path / "cache")
+    project.write(place, f"nodes:\n{NODES}")
+    remedy = "  a recipe is recipes/NAME.yaml, in that folder itself and with that ending: move it there"
+
+    bare, named = (project.mobuild("plan", *words, check=False) for words in ([], ["recipe=net"]))
+
+    path = project.root / place
+    assert (bare.status, bare.errors) == (2, (f"{path}: is read by nobody, and there is no other recipe\n{remedy}",))
+    assert (named.status, named.errors) == (2, (f"there is no recipe 'net'; {path} is read by nobody\n{remedy}",))

@@ -20,6 +20,7 @@ from mobuild.config.project import Project, once, shipped
 from mobuild.errors import ConfigError
 
 EXAMPLE = "crepe_tiny"  # the shipped recipe that stands in where there is none
+PLACED = "a recipe is recipes/NAME.yaml, in that folder itself and with that ending: move it there"
 SHAPES_GROUP = "shapes_file"
 SHAPES_CHOICE = "chosen_shapes"  # where a file of conf/shapes/ lands in the composed config
 
@@ -61,7 +62,7 @@ def default_recipe(project: Project) -> str:
     """The recipe of a command that names none.
 
     Raises:
-        ConfigError: the project has several and no default; lists them.
+        ConfigError: the project has several and no default, lists them; or one that is not where recipes are.
     """
     if name := project.settings.get("recipe"):
         return str(name)
@@ -71,7 +72,16 @@ def default_recipe(project: Project) -> str:
             f"{project.recipes}: which of the recipes {', '.join(own)}?",
             f'say recipe={own[0]}, or write [tool.mobuild] recipe = "{own[0]}" in pyproject.toml',
         )
+    if not own and (lost := misplaced(project)):
+        raise ConfigError(f"{lost[0]}: is read by nobody, and there is no other recipe", PLACED)
     return own[0] if own else EXAMPLE
+
+
+def misplaced(project: Project) -> list[Path]:
+    """Files of the project that are recipes but for their name or their place."""
+    if project.recipes is None:
+        return []
+    return sorted({*project.recipes.glob("*.yml"), *project.recipes.glob("*/*.yaml"), *project.recipes.glob("*/*.yml")})
 
 
 def own_recipes(project: Project) -> list[str]:

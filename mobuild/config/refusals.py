@@ -17,7 +17,7 @@ from yaml import YAMLError
 from mobuild.config.catalogue import INTERNAL, catalogue
 from mobuild.config.project import GROUPS, Project, shipped
 from mobuild.config.reading import unset_hint
-from mobuild.config.recipes import SHAPES_GROUP, read_yaml
+from mobuild.config.recipes import PLACED, SHAPES_GROUP, misplaced, read_yaml
 from mobuild.config.settings import known_keys
 from mobuild.errors import ConfigError, MobuildError, did_you_mean
 from mobuild.faults import unforeseen
@@ -89,6 +89,10 @@ def _no_choice(text: str, options: Iterable[str], project: Project) -> ConfigErr
         options = catalogue(project).get(group, ()) if "/" in name else options
     group = _GROUP_NAMES.get(group, group)
     known = [option for option in options if not (group == "recipe" and option in INTERNAL)]
+    if group.partition("/")[0] == "recipe":
+        for path in misplaced(project):
+            if path.stem == name:
+                return ConfigError(f"there is no recipe {name!r}; {path} is read by nobody", PLACED)
     place = re.match(r"In 'recipe/([^']*)'", text)
     where = f"recipe {place[1]!r}: " if place else ""
     return ConfigError(
