@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mobuild import interpreters, locked, programs, toolchain
+from mobuild import interpreters, locked, programs, shell_text, toolchain
 from mobuild.closure import Closure, closure
 from mobuild.errors import ToolchainError
 from mobuild.fingerprint import Fingerprint, digest_file, parameters
@@ -112,7 +112,7 @@ class Keys:
         code = {name: value for each in closures for name, value in each.modules.items()}
         places = {name: path for each in closures for name, path in each.places.items()}
         scripts = _scripts(spec)
-        variables: set[str] = set()
+        variables: set[str] = set(_named_by_cmd(spec))
         for path in scripts:
             name = str(path.relative_to(spec.root))
             if path.suffix == ".py":
@@ -123,6 +123,7 @@ class Keys:
                 variables.update(found.variables)
             else:
                 code[name], places[name] = digest_file(path), path
+                variables.update(shell_text.of_file(path))
         for path in _own_kinds(spec.node):
             closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
             code.update({f"kind {module}": value for module, value in found.modules.items()})
@@ -181,6 +182,16 @@ def has_user_code(spec: NodeSpec) -> bool:
 def runs_program(spec: NodeSpec) -> bool:
     """Whether the node runs a program of the user's, in a process below its own."""
     return bool(getattr(spec.node, "cmd", ""))
+
+
+def _named_by_cmd(spec: NodeSpec) -> frozenset[str]:
+    """The variables that a shell reads in the command line itself."""
+    cmd = str(getattr(spec.node, "cmd", ""))
+    if "$" not in cmd:
+        return frozenset()
+    return (
+        shell_text.variables(cmd) if getattr(spec.node, "shell", False) else shell_text.of_command(programs.split(cmd))
+    )
 
 
 def _scripts(spec: NodeSpec) -> tuple[Path, ...]:

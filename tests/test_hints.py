@@ -136,3 +136,14 @@ def test_a_recipe_where_nobody_reads_it_is_not_passed_over(tmp_path: Path, place
     path = project.root / place
     assert (bare.status, bare.errors) == (2, (f"{path}: is read by nobody, and there is no other recipe\n{remedy}",))
     assert (named.status, named.errors) == (2, (f"there is no recipe 'net'; {path} is read by nobody\n{remedy}",))
+
+
+def test_an_expansion_of_a_shell_is_told_from_an_interpolation(project: Project) -> None:
+    project.edit("recipes/small.yaml", '"python tools/copy.py {in.text} {out}"', "\"sh -c 'echo ${A:-b} > $0' {out}\"")
+    wrong = project.mobuild("target=copy", check=False)
+    project.edit("recipes/small.yaml", "\"sh -c 'echo ${A:-b} > $0' {out}\"", "'sh -c \"echo \\${A:-b} > $0\" {out}'")
+    right = project.mobuild("target=copy")
+
+    assert wrong.status == 2
+    assert "to a shell it is written $NAME, or '\\${NAME:-…}' in single quotes" in wrong.errors[0]
+    assert Path(right.out.strip()).read_text() == "b\n"

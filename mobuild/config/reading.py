@@ -116,7 +116,9 @@ def watch_machine() -> None:
 
 
 def unset_hint(text: str) -> str:
-    """How to mend an error of OmegaConf's that is about a variable which is not set; empty for others."""
+    """How to mend an error of OmegaConf's that is about a variable which is not set, or a shell's; empty for others."""
+    if re.search(r"Unsupported interpolation type", text):
+        return r"to a shell it is written $NAME, or '\${NAME:-…}' in single quotes; here ${…} means a key"
     found = re.search(r"Environment variable '([^']*)' not found", text)
     return f"set it, or say what stands for it: ${{oc.env:{found[1]},null}}" if found else ""
 
