@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from mobuild.graph import NodeSpec
 from mobuild.locked import Locked
 from mobuild.node import code_references, inside
 from mobuild.toolchain import Environment
+
+_MAY_READ = re.compile(r"\$|environ|getenv|source\s|\.\s")  # of most commands: no
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class Keys:
                 variables.update(found.variables)
             else:
                 code[name], places[name] = digest_file(path), path
-                variables.update(shell_text.of_file(path))
+                variables.update(shell_text.of_file(path, _start(spec)))
         for path in _own_kinds(spec.node):
             closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
             code.update({f"kind {module}": value for module, value in found.modules.items()})
@@ -185,13 +188,18 @@ def runs_program(spec: NodeSpec) -> bool:
 
 
 def _named_by_cmd(spec: NodeSpec) -> frozenset[str]:
-    """The variables that a shell reads in the command line itself."""
+    """The variables that a shell, or a Python, reads by the text of the command line itself."""
     cmd = str(getattr(spec.node, "cmd", ""))
-    if "$" not in cmd:
+    if not _MAY_READ.search(cmd):
         return frozenset()
-    return (
-        shell_text.variables(cmd) if getattr(spec.node, "shell", False) else shell_text.of_command(programs.split(cmd))
-    )
+    if getattr(spec.node, "shell", False):
+        return shell_text.variables(cmd, _start(spec))
+    return shell_text.of_command(programs.split(cmd), _start(spec))
+
+
+def _start(spec: NodeSpec) -> Path:
+    """Where the relative paths of a command begin."""
+    return spec.root / str(getattr(spec.node, "cwd", ""))
 
 
 def _scripts(spec: NodeSpec) -> tuple[Path, ...]:

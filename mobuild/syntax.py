@@ -72,6 +72,14 @@ def _parsed(path: Path, newer: bool) -> Meaning:
     return Meaning(_digest(tree), imports, variables)
 
 
+def variables_in(source: bytes | str) -> frozenset[str]:
+    """The variables of the environment that Python reads by name in `source`; none where this Python cannot read it."""
+    try:
+        return frozenset(_variables(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return frozenset()
+
+
 def _digest(tree: ast.Module) -> str:
     """Of the tree's dump, whose form belongs to the minor version of the Python that parses."""
     for node in ast.walk(tree):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,29 +26,38 @@ from tests.projects import recipe_project
         ),
         ("f() { local A; echo $A $B; }\nB=1\nf", ""),
         ("A=1\necho ${A:-2} $PWD $BASH_SOURCE $RANDOM", ""),
+        ("cat > x <<'END'\n$A it's\nEND\ncat <<END\n$B\nEND\necho $C", "B C"),
+        (". .venv/bin/activate; . /etc/profile; . ./none.sh; echo $A", "A"),
         ("while getopts ab: A; do echo $A $OPTARG; done", ""),
         ('echo "a" \'b "$A" c\' "$B"', "B"),
     ],
 )
-def test_what_a_script_expands_and_does_not_set_is_read(text: str, names: str) -> None:
-    assert shell_text.variables(text) == set(names.split())
+def test_what_a_script_expands_and_does_not_set_is_read(tmp_path: Path, text: str, names: str) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/pyvenv.cfg").touch()
+    (tmp_path / ".venv/bin/activate").write_text("echo ${_OLD_PATH:-}")
+
+    assert shell_text.variables(text, tmp_path) == set(names.split())
 
 
 @pytest.mark.parametrize(
     ("name", "text", "is_script"),
     [("go.sh", "echo $A", True), ("go", "#!/usr/bin/env bash\necho $A", True), ("go", "#!/bin/sh -e\n$A", True),
-     ("go", "echo $A", False), ("go.pl", "#!/usr/bin/perl\n$A", False), ("empty", "", False)],
+     ("go", "echo $A", False), ("go.pl", "#!/usr/bin/perl\n$A", False), ("empty", "", False),
+     ("go", "#!/usr/bin/env python3\nimport os\nprint(os.environ['A'])", True)],
 )  # fmt: skip
 def test_a_script_is_known_by_its_name_or_its_first_line(tmp_path: Path, name: str, text: str, is_script: bool) -> None:
     (tmp_path / name).write_text(text)
 
-    assert shell_text.of_file(tmp_path / name) == ({"A"} if is_script else set())
+    assert shell_text.of_file(tmp_path / name, tmp_path) == ({"A"} if is_script else set())
 
 
 CMDS = {
     "shell: true": '"echo $SHOP > {out}", shell: true',
     "sh -c": "\"sh -c 'echo $SHOP > $0' {out}\"",
     "bash -euc behind another program": "\"env bash -e -uc 'echo $SHOP > $0' {out}\"",
+    "python -c": "\"python -c \\\"import os, sys; open(sys.argv[1], 'w').write(os.environ['SHOP'])\\\" {out}\"",
+    "a file that is taken in": "\"sh -c '. ./taken.sh; echo $WORD > $0' {out}\"",
     "a script": '"sh go.sh {out}"',
 }
 
@@ -55,13 +65,13 @@ CMDS = {
 @pytest.mark.parametrize("cmd", CMDS.values(), ids=CMDS)
 def test_a_variable_that_a_shell_reads_counts_and_no_other(tmp_path: Path, cmd: str) -> None:
     nodes = f"  made: {{kind: command, cmd: {cmd}, out: .txt}}\n"
-    project = recipe_project(tmp_path, nodes, {"go.sh": "echo ${SHOP:-16} > $1\n"})
+    project = recipe_project(tmp_path, nodes, {"go.sh": "echo ${SHOP:-16} > $1\n", "taken.sh": "WORD=$SHOP\n"})
 
     first = project.mobuild("target=made", env={"SHOP": "1"})
     same = project.mobuild("plan", "target=made", env={"SHOP": "1", "SHOPS": "2"}).out
     other = project.mobuild("plan", "target=made", env={"SHOP": "2"}).out
 
-    assert "the code read environment SHOP, which is declared nowhere" in first.err
+    assert re.search("the code read environment SHOP(, file taken.sh)?, which is declared nowhere", first.err)
     assert same.startswith("fresh ")
     assert other.startswith("stale ") and "environment SHOP: " in other
 
