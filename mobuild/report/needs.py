@@ -100,7 +100,7 @@ def sentence(found: Needs) -> str:
     parts = [f"{found.seconds:.1f} s on the longest path"] if found.seconds else []
     parts += [f"{about(found.disk_bytes)} of disk"] if found.disk_bytes >= _MIB else []
     parts += [f"{about(found.memory_bytes)} of memory at the peak"] if found.memory_bytes >= _MIB else []
-    if not parts:
+    if not parts or not (found.is_measured or found.disk_bytes >= _MIB):  # of a toy, what libraries take is no news
         return ""
     guess = f"of {', '.join(found.unknown)}, never built, guessed from weights and libraries" if found.unknown else ""
     told = "; ".join(filter(None, ("from past runs" if found.is_measured else "", guess)))
