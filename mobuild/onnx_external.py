@@ -8,7 +8,7 @@ AttributeProto, TensorProto; data_location 1 is EXTERNAL) and the protobuf encod
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -29,13 +29,14 @@ _DATA_LOCATION, _EXTERNAL = 14, 1
 _SMALL_BYTES = 1 << 16
 
 
-def locations(model: Path) -> tuple[str, ...]:
-    """The distinct `location`s of the external tensors of an ONNX file, sorted, as they are written there.
+def locations(model: Path) -> dict[str, int]:
+    """The distinct `location`s of the external tensors of an ONNX file, sorted, as they are written there, each with
+    the bytes that it holds at least: offset and length are optional (ONNX, ExternalData.md).
 
     Raises:
         SourceError: the file is cut short or is no protobuf.
     """
-    found: set[str] = set()
+    found: dict[str, int] = {}
     with open(model, "rb") as stream:
         try:
             _walk(stream, "model", os.fstat(stream.fileno()).st_size, found)
@@ -44,14 +45,14 @@ def locations(model: Path) -> tuple[str, ...]:
                 f"ONNX file '{model}': is damaged near byte {stream.tell()}: {error}",
                 "export or copy it again",
             ) from error
-    return tuple(sorted(found))
+    return dict(sorted(found.items()))
 
 
 def files(model: Path) -> dict[str, Path]:
     """The external data files of a model by location, beside the model or beside what it links to.
 
     Raises:
-        SourceError: a location leaves the model's folder, or the file is missing.
+        SourceError: a location leaves the model's folder, or the file is missing or cut short.
     """
     names = locations(model)
     for name in names:
@@ -60,6 +61,7 @@ def files(model: Path) -> dict[str, Path]:
         places = {name: folder / name for name in names}
         missing = [path for path in places.values() if not path.is_file()]
         if not missing:
+            _check_sizes(model, places, names)
             return places
     first = model.parent / next(name for name in names if not (model.parent / name).is_file())
     raise SourceError(
@@ -68,16 +70,28 @@ def files(model: Path) -> dict[str, Path]:
     )
 
 
+def _check_sizes(model: Path, places: Mapping[str, Path], names: Mapping[str, int]) -> None:
+    for name, path in places.items():
+        size_bytes = path.stat().st_size
+        if size_bytes < names[name]:
+            raise SourceError(
+                f"ONNX file '{model}': its external data '{path}' is cut short: expected at least {names[name]} bytes, "
+                f"found {size_bytes}",
+                "fetch or export both again",
+            )
+
+
 class _Damaged(Exception):
     pass
 
 
-def _walk(stream: IO[bytes], message: str, end: int, found: set[str]) -> None:
-    """Walk one message up to the offset `end`; of an external tensor add the location to `found`."""
-    inner, location, is_external = _FIELDS[message], "", False
+def _walk(stream: IO[bytes], message: str, end: int, found: dict[str, int]) -> None:
+    """Walk one message up to the offset `end`; add where an external tensor lies, and ends, to `found`."""
+    inner, is_external = _FIELDS[message], False
+    place: dict[bytes, bytes] = {}
     for number, wire, value in _fields(stream, end):
         if wire == 2 and inner.get(number) == "entry":
-            location = _location(stream, value) or location
+            place.update(_entry(stream, value))
         elif wire == 2 and number in inner and not _cannot_hold(stream, inner[number], value):
             _walk(stream, inner[number], value, found)
         elif message == "tensor" and number == _DATA_LOCATION:
@@ -85,7 +99,8 @@ def _walk(stream: IO[bytes], message: str, end: int, found: set[str]) -> None:
         if wire == 2:
             stream.seek(value)
     if is_external:
-        found.add(location)
+        location = os.fsdecode(place.get(b"location", b""))
+        found[location] = max(found.get(location, 0), _number(place, b"offset") + _number(place, b"length"))
 
 
 def _fields(stream: IO[bytes], end: int) -> Iterator[tuple[int, int, int]]:
@@ -118,13 +133,19 @@ def _cannot_hold(stream: IO[bytes], message: str, end: int) -> bool:
     return not found
 
 
-def _location(stream: IO[bytes], end: int) -> str:
-    """The value of a StringStringEntryProto whose key is `location`, else an empty string."""
+def _entry(stream: IO[bytes], end: int) -> dict[bytes, bytes]:
+    """A StringStringEntryProto as one key with its value."""
     entry = {}
     for number, wire, value in _fields(stream, end):
         if wire == 2:
             entry[number] = stream.read(value - stream.tell())
-    return os.fsdecode(entry.get(2, b"")) if entry.get(1) == b"location" else ""
+    return {entry.get(1, b""): entry.get(2, b"")}
+
+
+def _number(place: Mapping[bytes, bytes], key: bytes) -> int:
+    """0 where it is not said, or is no number, which whoever loads the model will tell."""
+    word = place.get(key, b"")
+    return int(word) if word.isdigit() and len(word) < 20 else 0
 
 
 def _varint(stream: IO[bytes]) -> int:

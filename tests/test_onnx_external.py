@@ -37,7 +37,7 @@ def saved(path: Path, model: onnx.ModelProto) -> Path:
 def test_model_without_external_data_has_none(tmp_path: Path) -> None:
     model = saved(tmp_path / "m.onnx", helper.make_model(graph("g", inline("w"))))
 
-    assert onnx_external.locations(model) == ()
+    assert onnx_external.locations(model) == {}
 
 
 def test_locations_are_found_wherever_a_tensor_may_stand(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_locations_are_found_wherever_a_tensor_may_stand(tmp_path: Path) -> None
     )
     model.training_info.add().algorithm.CopyFrom(graph("a", external("t", "training.bin")))
 
-    found = onnx_external.locations(saved(tmp_path / "m.onnx", model))
+    found = tuple(onnx_external.locations(saved(tmp_path / "m.onnx", model)))
 
     assert found == (
         "constant.bin", "function.bin", "sparse.bin", "sub/branch.bin", "training.bin", "w.bin"
@@ -65,7 +65,7 @@ def test_location_of_a_tensor_that_is_not_external_does_not_count(tmp_path: Path
 
     model = saved(tmp_path / "m.onnx", helper.make_model(graph("g", left_over)))
 
-    assert onnx_external.locations(model) == ()
+    assert onnx_external.locations(model) == {}
 
 
 @pytest.mark.parametrize("location", ["/etc/passwd", "../w.bin", "a/../../w.bin", "", "C:\\w.bin", "..\\w.bin"])
@@ -91,6 +91,40 @@ def test_missing_data_file_is_named(tmp_path: Path) -> None:
         f"ONNX file '{model}': its external data '{tmp_path}/w.bin' is missing\n"
         "  put it beside the model, under the name that the model has for it"
     )
+
+
+@pytest.mark.parametrize(
+    ("places", "least"),
+    [
+        ([{"offset": "0", "length": "8"}, {"offset": "8", "length": "16"}], 24),
+        ([{"length": "8"}], 8),
+        ([{"offset": "4096"}], 4096),
+        ([{"offset": "-1", "length": "9" * 5000}], 0),
+        ([{}], 0),
+    ],
+)
+def test_a_data_file_that_is_shorter_than_its_tensors_is_refused(
+    tmp_path: Path, places: list[dict[str, str]], least: int
+) -> None:
+    tensors = []
+    for number, place in enumerate(places):
+        tensors.append(TensorProto(name=str(number), data_type=1, dims=[1], data_location=TensorProto.EXTERNAL))
+        for key, text in {"location": "w.bin", **place}.items():
+            tensors[-1].external_data.add(key=key, value=text)
+    model = saved(tmp_path / "m.onnx", helper.make_model(graph("g", *tensors)))
+    data = tmp_path / "w.bin"
+
+    data.write_bytes(bytes(least))
+    assert onnx_external.files(model) == {"w.bin": data}
+
+    if least:
+        data.write_bytes(bytes(least - 1))
+        with pytest.raises(SourceError) as caught:
+            onnx_external.files(model)
+        assert str(caught.value) == (
+            f"ONNX file '{model}': its external data '{data}' is cut short: expected at least {least} bytes, "
+            f"found {least - 1}\n  fetch or export both again"
+        )
 
 
 def test_cut_short_model_is_damaged(tmp_path: Path) -> None:
@@ -125,7 +159,7 @@ def test_big_tensors_are_not_read(tmp_path: Path) -> None:
         stream.write(head + b"\x3a" + _varint(len(inner) + size_bytes) + inner)
         stream.truncate(stream.tell() + size_bytes)
 
-    assert onnx_external.locations(path) == ("w.bin",)
+    assert onnx_external.locations(path) == {"w.bin": 0}
 
 
 def _varint(value: int) -> bytes:

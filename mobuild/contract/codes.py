@@ -5,7 +5,7 @@ from __future__ import annotations
 FAMILIES = {
     "hardware": ("R1", "R2", "R13", "R17", "R18", "R19", "R20"),
     "precision": ("R3",),
-    "software": ("R6", "R7", "R8", "R14", "R16", "E1", "E2", "E3"),
+    "software": ("R6", "R7", "R8", "R14", "R16", "E1", "E2", "E3", "E4"),
     "options": ("R4", "R5", "R11", "R12", "R15", "M2"),
     "format": ("R9", "F1", "F2", "F3", "F4", "F5", "F6"),
     "operators": ("R10", "O1", "S1"),
@@ -41,6 +41,7 @@ SAYS = {
     "E1": "TensorRT's bindings are installed without its libraries",
     "E2": "torchvision or torchaudio are of another device than torch",
     "E3": "a TensorRT that is older than mobuild builds with",
+    "E4": "what a node is built with is not here (a note: `check` asks for another machine as well)",
     "M1": "weights and the largest tensors exceed the device's memory",
     "M2": "the workspace exceeds the device's memory",
     "F1": "outputs of one name, or called like an input",
@@ -59,6 +60,6 @@ SAYS = {
     "P4": "a maximum far above what 99 % of the samples need",
     "T1": "ids beyond the rows of an embedding, or below 0",
     "T2": "a tokenizer, its padding or its end token, beyond the rows of the embedding",
-    "N1": "a node that refuses its own parameters, inputs or environment, or whose program cannot be started",
+    "N1": "a node that refuses its parameters, inputs or environment; a program, function or file that is not there",
     "N2": "the parser of TensorRT-RTX itself, asked with check.parser=true, refuses the model",
 }

@@ -136,6 +136,8 @@ def _array(tensor: Mapping[str, Any], shape: tuple[int, ...], limits: Any, seed:
     if "float" in dtype:
         values = random.uniform(limits[0], limits[1], shape) if limits else random.standard_normal(shape)
         return values.astype(_float(dtype))
+    if dtype == "string":  # of digits, since a Cast to numbers refuses other words
+        return random.integers(0, 100, shape).astype(str).astype(object)
     if "int" not in dtype:
         raise NodeFailed(f"input {tensor['name']!r}: no example can be made of type {dtype!r}")
     low, high = limits or _DEFAULT_RANGE

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mobuild import elsewhere, judging
+from mobuild import definitions, elsewhere, judging
 from mobuild.contract.codes import OF_GRAPHS
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed
 from mobuild.job import Job, Unmade
+from mobuild.node import code_references
 from mobuild.planner import Planner
 from mobuild.report import checked
 from mobuild.report.checked import Checked, Place
@@ -75,8 +76,26 @@ class _Job:
                 yield self._found(
                     name, Finding("N1", "error", where, _unplaced(error, where), error.hint, error.status)
                 )
-            elif not error and (reason := self._cannot_start(name)):
-                yield self._found(name, Finding("N1", "error", f"node {name!r}", f"cmd: {reason}", _OF_PROGRAMS))
+            elif not error:
+                yield from (self._found(name, finding) for finding in self._not_there(name))
+
+    def _not_there(self, name: str) -> Iterator[Finding]:
+        """N1, E4: the program, the function, the files that a node begins with, and what it is built with."""
+        step, where = self._step(name), f"node {name!r}"
+        if reason := self._cannot_start(name):
+            yield Finding("N1", "error", where, f"cmd: {reason}", _OF_PROGRAMS)
+        for reference in code_references(step.spec.node):
+            message, hint = definitions.lacks(reference, step.spec.folder, step.spec.root)
+            if message:
+                yield Finding("N1", "error", where, message, hint)
+        if step.state != "fresh" and step.spec.node.kind != "command" and (lacking := self._lacking(step)):
+            yield Finding("E4", "note", where, lacking, "here=true builds what this machine can, and lists the rest")
+        if step.source and not step.source.files:
+            message = f"the folder '{step.source.main}' holds no file"
+            yield Finding("N1", "warning", where, message, "put the files there, or name the folder that has them")
+
+    def _lacking(self, step: Step) -> str:
+        return elsewhere.lacking(step.spec, self.session.keys.environment(step.spec))
 
     def _cannot_start(self, name: str) -> str:
         step = self._step(name)
@@ -141,11 +160,14 @@ def _summary(step: Step, is_model: bool) -> Mapping[str, Any]:
         return step.record.onnx
     if step.source is None:
         return {}
+    from mobuild.onnxmodel.files import data_files
     from mobuild.onnxmodel.summary import summary
 
     path = step.source.main
     if not is_model and path.suffix != ".onnx" and not (path.is_dir() and any(path.glob("*.onnx"))):
         return {}
+    if path.is_dir():
+        data_files(path)  # all there, and as long as the model says; of a file the source has looked at them
     return summary(path)
 
 
