@@ -149,13 +149,27 @@ def test_a_slice_has_a_variant_of_its_own(tmp_path: Path) -> None:
     assert "crepe_tiny/a30.1g.6gb weights" in project.mobuild("plan", "target=onnx", "hardware=a30/1g.6gb").out
 
 
-def test_a_misspelt_slice_is_answered_with_the_nearest(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("l44", "'l4' or 'l40s'"),
+        ("A100-40", "'a100_40'"),
+        ("Tesla-T4", "'t4'"),
+        ("rtx-5090", "'rtx5090'"),
+        ("a30/1g.5gb", "'a30/1g.6gb' or 'a30/4g.24gb' or 'a30/2g.12gb'"),
+        ("h100/1g.10gb", "'h100_sxm/1g.10gb' or 'a100_80/1g.10gb' or 'h200/1g.18gb'"),
+    ],
+)
+def test_a_misspelt_card_or_slice_is_answered_with_the_nearest(tmp_path: Path, name: str, near: str) -> None:
     project = Project(tmp_path, tmp_path / "cache")
 
-    done = project.mobuild("plan", "hardware=a30/1g.5gb", check=False)
+    done = project.mobuild("plan", f"hardware={name}", check=False)
 
     assert done.status == 2
-    assert done.err.splitlines()[0] == "error: there is no hardware 'a30/1g.5gb'. Did you mean 'a30/1g.6gb'?"
+    first, cards, slices = done.err.splitlines()
+    assert first == f"error: there is no hardware '{name}'. Did you mean {near}?"
+    assert cards.startswith("  hardware: a10, a100, ")
+    assert slices.startswith("  MIG slices of a100_40, a100_80, a30, h100_sxm, h200: hardware=a100_40/1g.5gb")
 
 
 def test_an_amd_card_is_refused_with_what_is_left(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_check_says_what_a_file_is_like(files: Project) -> None:
 
 
 REQUESTS = [
-    (["hardware=l44"], 2, "there is no hardware 'l44'. Did you mean 'l4'?"),
+    (["hardware=l44"], 2, "there is no hardware 'l44'. Did you mean 'l4' or 'l40s'?"),
     (["backend=tensorrt", "backend.version=abc"], 2, "backend.version: expected a version such as 10.16, found 'abc'"),
     (["backend=tensorrt", "backend.version=99"], 0, "R19"),
     (

@@ -7,7 +7,8 @@ neither. What is no refusal but a fault passes as one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
@@ -87,6 +88,8 @@ def _no_choice(text: str, options: Iterable[str], project: Project) -> ConfigErr
     if top in GROUPS:  # a choice may lie in a folder of its own: hardware=a100_40/1g.5gb
         group, name = top, rest
         options = catalogue(project).get(group, ()) if "/" in name else options
+    if group == "hardware":
+        return _no_hardware(name, catalogue(project)["hardware"])
     group = _GROUP_NAMES.get(group, group)
     known = [option for option in options if not (group == "recipe" and option in INTERNAL)]
     if group.partition("/")[0] == "recipe":
@@ -112,6 +115,25 @@ _UNCHOSEN = {
         "write conf/shapes/NAME.yaml, or the sizes by axis: shapes.batch=[1,8,32]",
     ),
 }  # groups without a choice here
+
+
+def _no_hardware(name: str, known: Sequence[str]) -> ConfigError:
+    """The nearest cards and slices, however a card's name is written; all cards, and which have slices."""
+    card, slash, _ = name.partition("/")
+    own = [each for each in known if each.startswith(f"{card}/")] if slash else []
+    forms, wanted = {_plain(each): each for each in own or known}, _plain(name)
+    near = [forms[form] for form in ([wanted] if wanted in forms else get_close_matches(wanted, forms, 3, 0.55))]
+    asked = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    cards = [each for each in known if "/" not in each]
+    sliced = dict.fromkeys(each.partition("/")[0] for each in known if "/" in each)
+    example = next((each for each in known if "/" in each), "")
+    slices = f"\nMIG slices of {', '.join(sliced)}: hardware={example}; mobuild list shows all" if sliced else ""
+    return ConfigError(f"there is no hardware {name!r}.{asked}", f"hardware: {', '.join(cards)}{slices}")
+
+
+def _plain(name: str) -> str:
+    """`A100-40`, `RTX 4090`, `Tesla T4` as the files are called, without marks."""
+    return re.sub(r"nvidia|geforce|tesla|jetson|[^a-z0-9]", "", name.lower())
 
 
 def _no_key(key: str) -> ConfigError:
