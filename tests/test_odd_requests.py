@@ -138,7 +138,8 @@ def test_command_tells_a_line_for_a_release_that_mobuild_does_not_build_with(fil
 
     done = files.mobuild("command", "engine", *words, "backend.version=8.6")
 
-    assert done.out.startswith("# TensorRT 8.6\n")
+    assert done.out.startswith("# E3 error: node 'engine': mobuild builds with TensorRT from 10.0 on, not with 8.6\n")
+    assert "\n# TensorRT 8.6\n" in done.out
 
 
 RECORDINGS = {

@@ -62,21 +62,21 @@ class _Job:
 
     def checked(self) -> Iterator[Checked]:
         """What rules say of the configuration, then of each engine's model, then what nodes themselves refuse."""
-        told = []
+        told: list[Finding] = []
         for finding in judging.of_configuration(self.job, self.session.keys):
             yield self._found("", finding)
         for engine in judging.engines(self.job):
             for each in self._of_engine(engine):
-                told += [each.finding.message] if each.finding else []
+                told += [each.finding] if each.finding else []
                 yield each
         for name in self.job.graph.nodes:
             error = self._step(name).error
-            if error and not any(message in error.message for message in told):
+            if error and not any(each.message in error.message for each in told):
                 where = f"node {name!r}"
                 yield self._found(
                     name, Finding("N1", "error", where, _unplaced(error, where), error.hint, error.status)
                 )
-            elif not error:
+            elif not error and not any(each.where == f"node {name!r}" for each in told):
                 yield from (self._found(name, finding) for finding in self._not_there(name))
 
     def _not_there(self, name: str) -> Iterator[Finding]:
