@@ -29,6 +29,8 @@ from mobuild.toolchain import Environment
 from mobuild.vocabulary import Vocabulary
 
 _ENGINE, _MODEL = "build_engine", "model"
+_SIMPLIFY = "sanitize"
+_UNMENDED = ("F1", "F2", "P1", "R10")  # rules whose errors stay when a model is simplified
 _KEEP_OPERATORS = ("calibrate", "quantize")  # what any other kind makes of a model may mend what is wrong with it
 
 Summary = Mapping[str, Any]
@@ -91,6 +93,27 @@ def of_step(job: Job, name: str, keys: Keys, summary: Summary, node: str, data: 
     """All findings about the model of `node` that node `name` is about to read, for the engines that come of it."""
     found = [of_model(job, engine, keys, summary, node, engine == name, data) for engine in engines_of(job, name)]
     return tuple(dict.fromkeys(each for one in found for each in one))
+
+
+def of_foreign(job: Job, name: str, keys: Keys, summary: Summary, node: str, data: Data) -> tuple[Finding, ...]:
+    """The errors about a file of the user's, `node`, that no simplifying by node `name` mends, for the engines that
+    come of it; `summary` is a `foreign_summary`."""
+    kept = {each: [one for one in names if one in summary["lasting"]] for each, names in summary["named"].items()}
+    lasting = {**summary, "named": {each: names for each, names in kept.items() if names}}
+    found = [
+        finding
+        for engine in engines(job)
+        if _only_simplified(job, engine, name, node)
+        for finding in of_model(job, engine, keys, lasting, node, False, data)
+    ]
+    return tuple(dict.fromkeys(each for each in found if each.code in _UNMENDED and each.severity == "error"))
+
+
+def _only_simplified(job: Job, engine: str, name: str, node: str) -> bool:
+    """Whether the engine comes of `node` by `name` and otherwise by nodes that keep a model's operators."""
+    before = [*models_before(job, engine)]
+    kinds = {job.graph.nodes[each].node.kind for each in before[:-1]}
+    return before[-2:] == [name, node] and kinds <= {_SIMPLIFY, *_KEEP_OPERATORS}
 
 
 def of_model(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mobuild import elsewhere, judging, places
 from mobuild.conditions import Surroundings, broken, undeclared, undeclared_inputs
@@ -31,6 +32,7 @@ class Planner:
     def __init__(self, store: Store, keys: Keys, judges: bool = True) -> None:
         self.store, self.keys, self.judges = store, keys, judges
         self._drafts = Drafts(keys, store.files)
+        self._foreign: dict[str, Mapping[str, Any]] = {}  # digest of a file of the user's → its summary
         self.jobs: tuple[Job, ...] = ()
         self.ignored: tuple[str, ...] = ()  # folders that mobuild itself makes; what a node sees of them is no input
 
@@ -96,20 +98,35 @@ class Planner:
         """
         edge = step.needs.get("model")
         producer = above[edge.identity] if edge and not edge.member else None
-        if producer is None or producer.record is None or not producer.record.onnx:
+        onnx = self._summary(producer) if producer else {}
+        if producer is None or not onnx:
             return step
+        judge = judging.of_foreign if producer.source and step.spec.node.kind == "sanitize" else judging.of_step
         is_engine = getattr(step.spec.node, "backend", None) is not None  # the others' models are on their way there
         data = judging.Data.of(_upstream(step, above), self.artifact)
         said: list[tuple[Finding, ...]] = []
         for user in step.users:
-            job, onnx = self.jobs[user.job], producer.record.onnx
-            said.append(judging.of_step(job, user.name, self.keys, onnx, producer.spec.name, data))
+            said.append(judge(self.jobs[user.job], user.name, self.keys, onnx, producer.spec.name, data))
             if not is_engine and judging.refusal(said[-1]) is None:
                 return step
         refusals = [judging.refusal(found) for found in said]
         if refusals[0] and all(refusals):
             raise refusals[0]
         return dataclasses.replace(step, findings=tuple(dict.fromkeys(each for found in said for each in found)))
+
+    def _summary(self, producer: Step) -> Mapping[str, Any]:
+        """What is known of a model that a stale step reads: by its record, or by the file of the user's, which is
+        parsed then; nothing of what is no model, which the step itself will tell."""
+        if producer.record or not producer.source:
+            return producer.record.onnx if producer.record else {}
+        if producer.source.digest not in self._foreign:
+            try:
+                from mobuild.onnxmodel.summary import foreign_summary
+
+                self._foreign[producer.source.digest] = foreign_summary(producer.source.main)
+            except (ImportError, NodeFailed):
+                self._foreign[producer.source.digest] = {}
+        return self._foreign[producer.source.digest]
 
     def artifact(self, step: Step) -> Path | None:
         """Where the artifact of a step lies: in the store, or with the user; None where there is none."""

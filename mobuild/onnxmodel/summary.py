@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.onnxmodel.files import load, size_bytes, weight_bytes
+from mobuild.onnxmodel.lasting import lasting
 from mobuild.onnxmodel.signs import signs
 from mobuild.onnxmodel.walk import graphs, node_name, nodes, operator, tensors
 
@@ -54,7 +55,16 @@ def summary(path: Path) -> dict[str, Any]:
     `signs.signs` says; `types`: type → bytes of constants; `embeddings`: integer input → rows of the table that it
     looks up; `activations`: different types and shapes of tensors inside, the largest first.
     """
+    return _whole(load(path, external_data=False))
+
+
+def foreign_summary(path: Path) -> dict[str, Any]:
+    """`summary` of a file that mobuild did not make, and `lasting`: the nodes that no simplifier takes away."""
     model = load(path, external_data=False)
+    return {**_whole(model), "lasting": sorted(lasting(model))}
+
+
+def _whole(model: Any) -> dict[str, Any]:
     return {
         **of_model(model),
         "named": _named(model),

@@ -76,7 +76,7 @@ class _Job:
                 yield self._found(
                     name, Finding("N1", "error", where, _unplaced(error, where), error.hint, error.status)
                 )
-            elif not error and not any(each.where == f"node {name!r}" for each in told):
+            elif not error and not any((each.code, each.where) == ("N1", f"node {name!r}") for each in told):
                 yield from (self._found(name, finding) for finding in self._not_there(name))
 
     def _not_there(self, name: str) -> Iterator[Finding]:
