@@ -5,10 +5,15 @@ The expected verdicts are written by hand, from NVIDIA's support matrices and re
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import onnx
 import pytest
 
 from mobuild.contract.rules import Request, check
-from tests.projects import hardware
+from tests.onnxmodel.models import matmul
+from tests.projects import Project, hardware
 
 VERSIONS = ("8.6", "10.4", "10.5", "10.8", "10.16", "11.0", "11.4", "RTX 1.7")
 
@@ -46,6 +51,7 @@ orin_nano_8    ok   ok   ok   ok   ok   R17? R17? R13
 thor_t5000     R2   R2   R2   R2   ok   R17? R17? R13
 mi50           R18  R18  R18  R18  R18  R18  R18  R18
 """
+KINDS = ("gtx1070", "v100", "t4", "l4", "h100_sxm", "gh200", "b200", "agx_orin_64", "thor_t5000", "mi50")
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 
 
@@ -71,6 +77,31 @@ def test_the_nearest_version_that_works_is_named(name: str, version: str, words:
 
     assert found.severity == "error"
     assert words in found.message
+
+
+@pytest.mark.parametrize("version", ["8.6", "10.5", "11.0", "RTX 1.7"])
+def test_check_answers_as_the_rules_do(tmp_path: Path, version: str) -> None:
+    """One card of each kind, since composing each takes its time."""
+    column, some = 1 + VERSIONS.index(version), [row for row in ROWS if row[0] in KINDS]
+    project = Project(tmp_path / "project", tmp_path / "cache")
+    project.root.mkdir()
+    onnx.save(matmul(), project.root / "m.onnx")
+    product, _, number = version.rpartition(" ")
+    backend = ["backend=tensorrt_rtx"] if product else ["backend=tensorrt", f'backend.version="{number}"']
+    words = ("model=m.onnx", f"hardware={','.join(row[0] for row in some)}", "shapes.n=4", "format=json")
+
+    done = project.mobuild("check", "-m", *words, *backend, check=False)
+
+    said: dict[str, set[str]] = {row[0]: set() for row in some}
+    for found in json.loads(done.out)["findings"]:
+        if found["family"] == "hardware":
+            for variant in found["variant"].split(","):
+                said[variant.partition("+")[0]].add(found["code"] + "?" * (found["severity"] == "warning"))
+    assert {name: "+".join(sorted(codes)) or "ok" for name, codes in said.items()} == {
+        row[0]: row[column] for row in some
+    }
+    assert done.status == 1
+    assert ('"E3"' in done.out) == (number == "8.6")  # the rules know it, and mobuild does not build with it
 
 
 def verdict(name: str, version: str) -> str:
