@@ -54,10 +54,10 @@ RUNTIMES: Mapping[str, Runtime] = {
     "tensorrt_rtx": Runtime(
         "tensorrt-rtx-cu13-bindings",
         ("tensorrt-rtx-cu13-libs", "nvidia-cuda-runtime", "numpy"),
-        ("*/libtensorrt_onnxparser_rtx*", "nvidia/*/include/*", "nvidia/*/libcudart_static*"),
+        ("nvidia/*/include/*", "nvidia/*/libcudart_static*"),  # the module links the parser of ONNX, too
         _NVIDIA,
         is_exact=True,
-        preloaded=("libtensorrt_rtx.so.*", "libcudart.so.*"),
+        preloaded=("libtensorrt_rtx.so.*", "libtensorrt_onnxparser_rtx.so.*", "libcudart.so.*"),
         needs_gpu=True,
     ),
     "tensorrt_lean": Runtime(

@@ -113,7 +113,7 @@ class ImageDeps:
     """The runtime's wheels, without what serving does not need."""
 
     kind: ClassVar[str] = "image_deps"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
 
     backend: Any = unkeyed(None)  # noqa: RUF009 (a field)

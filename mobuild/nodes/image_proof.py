@@ -126,7 +126,7 @@ class ImageProof:
             return {"starts": NOT_RUN, "selftest": NOT_RUN}, {"starts": reason, "selftest": reason}
         needs_gpu = runtimes.RUNTIMES[self.runtime].needs_gpu
         is_run = has_engine and not needs_gpu
-        imports = f"import mobuild_runtime.__main__, numpy, {self.runtime}"
+        imports = f"import mobuild_runtime.__main__ as m, numpy; m.importlib.import_module(m.package({self.runtime!r}))"
         if self.app:
             reference = process.application(self.app)[1]
             imports += f"; from mobuild_runtime.server.application import load; load({reference!r})"

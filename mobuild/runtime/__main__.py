@@ -12,6 +12,7 @@ MOBUILD_APP (none; the module:function that answers POST /app).
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import socket
@@ -21,6 +22,7 @@ from typing import Any, Callable, Mapping, Sequence
 from . import cuda, model, selftest
 from .errors import EngineError
 from .opening import open_model
+from .plans import package
 from .server import application
 from .server.admission import Admission
 from .server.serving import Server
@@ -97,10 +99,10 @@ def info(settings: Settings) -> int:
     return 0
 
 
-def _version(package: str) -> str:
+def _version(name: str) -> str:
     """The version that a package itself tells: images leave the metadata of installers out."""
     try:
-        return str(__import__(package).__version__)
+        return str(importlib.import_module(package(name)).__version__)
     except (ImportError, AttributeError) as error:
         return f"not here: {error}"
 

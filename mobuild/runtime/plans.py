@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 from . import cuda
 from .errors import EngineError, RuntimeMissing
 from .runner import Tensor, check_feeds, engine_file, fitting, libraries
+
+
+def package(name: str) -> str:
+    """`name`, or its bindings alone, as in an image: the package of the plain name only stands before them."""
+    found = (each for each in (name, f"{name}_bindings") if importlib.util.find_spec(each))
+    return next(found, name)
 
 
 def open_plan(trt: Any, product: str, path: Path, **options: Any) -> PlanEngine:

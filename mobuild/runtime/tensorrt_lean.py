@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from .errors import RuntimeMissing
-from .plans import PlanEngine, open_plan
+from .plans import PlanEngine, open_plan, package
 
 
 def module() -> Any:
     """The package `tensorrt_lean`."""
     try:
-        return importlib.import_module("tensorrt_lean")  # by name: here, `tensorrt_lean` would be this module
+        return importlib.import_module(package("tensorrt_lean"))  # by name: here, `tensorrt_lean` would be this module
     except ImportError as error:
         raise RuntimeMissing(f"tensorrt_lean cannot be imported: {error}", "pip install tensorrt-lean") from error
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
 from .errors import RuntimeMissing
-from .plans import PlanEngine, open_plan
+from .plans import PlanEngine, open_plan, package
 
 
 def module() -> Any:
     """The package `tensorrt_rtx`."""
     try:
-        import tensorrt_rtx
+        return importlib.import_module(package("tensorrt_rtx"))
     except ImportError as error:
         raise RuntimeMissing(
             f"tensorrt_rtx cannot be imported: {error}", "pip install 'mobuild[tensorrt-rtx]'"
         ) from error
-    return tensorrt_rtx
 
 
 def open_engine(path: Path) -> PlanEngine:

@@ -116,7 +116,7 @@ def test_an_image_that_does_not_start_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(NodeFailed, match=r"its start \(`import tensorrt_lean`\) failed in \w+ with status 1") as failed:
         replace(proof(RUN), runtime="tensorrt_lean").build(given, tmp_path / "proof.json")
 
-    assert "import mobuild_runtime.__main__, numpy, tensorrt_lean" in failed.value.hint
+    assert "import_module(m.package('tensorrt_lean'))" in failed.value.hint
 
 
 def test_without_an_engine_inside_it_is_started_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mobuild.image import bytecode
+from mobuild.image import bytecode, sandbox
 from tests.projects import Finished, Project
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -78,6 +78,48 @@ def test_it_runs_its_self_test_without_network_and_read_only(project: Project, t
     assert not [
         name for name in found if name.endswith((".a", ".h", "bin/sh")) or any(each in name for each in unwanted)
     ]
+
+
+def test_its_build_ran_it_and_its_outputs_are_those_of_the_build(project: Project) -> None:
+    proof = json.loads((project.root / "build/crepe_tiny/cpu/run.json").read_bytes())["nodes"]["image_proof"]["proof"]
+
+    if reason := sandbox.cannot():
+        assert proof["selftest"] == f"not run: {reason}"
+    else:
+        assert proof["selftest"].startswith("passed in ")
+        assert proof["max_abs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("hardware=l20",), "not run: needs an NVIDIA GPU"),
+        (
+            ("hardware=l4", "backend=tensorrt", "backend.version_compatible=true", "image.model=mount"),
+            "not run: no engine inside",
+        ),
+    ],
+    ids=["tensorrt_rtx", "tensorrt_lean"],
+)
+def test_an_image_for_a_card_starts_and_says_what_was_not_run(
+    project: Project, words: tuple[str, ...], reason: str
+) -> None:
+    if missing := sandbox.cannot():
+        pytest.skip(missing)
+    _or_skip(project.mobuild("lock", "target=image_wheels", *words, check=False))
+    _or_skip(project.mobuild("target=image_wheels", *words, check=False))
+
+    made = project.mobuild("target=image", *words, "image.compression=none").out.strip()
+
+    proof = json.loads(Path(made).with_name("run.json").read_bytes())["nodes"]["image_proof"]["proof"]
+    assert proof["starts"].startswith("passed in ")
+    assert proof["selftest"] == reason
+    with tarfile.open(made) as archive:
+        stream = archive.extractfile("manifest.json")
+        assert stream
+        config = archive.extractfile(json.load(stream)[0]["Config"])
+        assert config
+        assert json.load(config)["config"]["Labels"]["io.mobuild.selftest"] == reason
 
 
 def test_podman_runs_it(project: Project) -> None:

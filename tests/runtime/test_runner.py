@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, save_model
 
 import mobuild.runtime
-from mobuild.runtime import cuda
+from mobuild.runtime import cuda, plans
 from mobuild.runtime.errors import EngineError, RuntimeMissing
 from mobuild.runtime.runner import Tensor, open_engine
 
@@ -96,6 +96,18 @@ def test_plan_without_a_card_says_that_there_is_none(tmp_path: Path) -> None:
         open_engine(path, "tensorrt_rtx")
 
     assert caught.value.message == f"TensorRT-RTX cannot run here: {cuda.probe()[1]}"
+
+
+@pytest.mark.parametrize(("there", "found"), [("a_lib_bindings", "a_lib_bindings"), ("a_lib", "a_lib"), ("", "a_lib")])
+def test_bindings_do_where_the_package_before_them_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str, found: str
+) -> None:
+    if there:
+        (tmp_path / f"{there}.py").write_text("")
+        (tmp_path / "a_lib_bindings.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert plans.package("a_lib") == found
 
 
 def test_probe_gives_a_capability_or_a_reason() -> None:
