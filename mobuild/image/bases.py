@@ -76,14 +76,21 @@ def take(reference: str, pinned: str, architecture: str, out: Path) -> int:
         found = []
         for number, blob in enumerate(base.blobs):
             diff_id = base.config["rootfs"]["diff_ids"][number]
-            found.append(_layer(blob(), diff_id, out / f"{number:02}", base.digest if number == 0 else ""))
+            told = [_component(reference, base)] if number == 0 else []
+            found.append(_layer(blob(), diff_id, out / f"{number:02}", told))
         _check_glibc(found, reference)
     (out / CONFIG).write_text(json.dumps(base.config.get("config") or {}, indent=1, sort_keys=True) + "\n")
     return len(found)
 
 
-def _layer(content: bytes, diff_id: str, folder: Path, named: str) -> Layer:
-    """A layer; the lowest tells of the base, whose digest is `named`. No place of this machine is told."""
+def _component(reference: str, base: Base) -> dict[str, str]:
+    """The base as its lowest layer tells of it; a place on this machine is no name."""
+    is_here = reference.startswith(("oci:", "docker-archive:"))
+    name = "base" if is_here else reference.partition("@")[0]
+    return {"type": "base", "name": name, "version": "", "sha256": base.digest}
+
+
+def _layer(content: bytes, diff_id: str, folder: Path, told: Sequence[Mapping[str, str]]) -> Layer:
     is_zstd = content.startswith(_ZSTD)
     if not is_zstd and not content.startswith(_GZIP):
         content = gzip.compress(content, 6, mtime=0)
@@ -98,7 +105,7 @@ def _layer(content: bytes, diff_id: str, folder: Path, named: str) -> Layer:
         diff_id=diff_id,
         plain_bytes=plain,
         created_by="base: user",
-        components=[{"type": "base", "name": "base", "version": "", "sha256": named}] if named else [],
+        components=told,
     )
     layers.describe(layer)
     return layer

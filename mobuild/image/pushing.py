@@ -10,12 +10,15 @@ import shutil
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Mapping
 
-from mobuild.errors import PushFailed, SourceError
+from mobuild.errors import ConfigError, PushFailed, SourceError
+from mobuild.image import space
 from mobuild.image.layout import open_image
-from mobuild.image.references import parse
+from mobuild.image.references import Reference, parse
 from mobuild.image.registry import Pushed, push
 
+BASE = "org.opencontainers.image.base.name"
 _MEMBER = re.compile(r"\.|oci-layout|index\.json|manifest\.json|blobs|blobs/sha256|blobs/sha256/[0-9a-f]{64}")
 
 
@@ -33,11 +36,21 @@ def push_artifact(artifact: Path, reference: str) -> Pushed:
             image = open_image(folder)
         except SourceError as error:
             raise PushFailed(f"push to {place}: '{artifact.name}': {error.message}", error.hint) from error
-        return push(image, place)
+        return push(image, place, _mountable(image.manifest.get("annotations") or {}, place))
+
+
+def _mountable(annotations: Mapping[str, str], place: Reference) -> list[str]:
+    """The repository of the base that the image tells of, where the same registry has it: its layers are not sent."""
+    try:
+        base = parse(annotations.get(BASE, ""))
+    except ConfigError:
+        return []
+    return [base.repository] if base.registry == place.registry and base.repository != place.repository else []
 
 
 def _unpacked(tar: Path, folder: Path) -> Path:
     """The layout in `tar`, below `folder`."""
+    space.check(folder, tar.stat().st_size, "make room there, set TMPDIR to another folder, or image.format=layout")
     try:
         with tarfile.open(tar, "r:") as archive:
             for entry in archive:

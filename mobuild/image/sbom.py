@@ -89,7 +89,7 @@ def _package(part: Part, deb: Mapping[str, str]) -> Any:
 
     types = {"app": ComponentType.APPLICATION, "base": ComponentType.CONTAINER}
     debian = {"namespace": "debian", "qualifiers": dict(deb)} if part.type == "deb" else {}
-    url = PackageURL(type=KINDS[part.type], name=part.name, version=part.version or None, **debian)
+    url = PackageURL(type=KINDS[part.type], name=part.name.rpartition("/")[2], version=part.version or None, **debian)
     return Component(
         name=part.name,
         version=part.version or None,

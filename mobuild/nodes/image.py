@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Iterator, Sequence
 
 from mobuild.errors import ConfigError, NodeFailed
-from mobuild.image import context, layers, process, runtimes, space, writer
+from mobuild.image import context, layers, process, pushing, runtimes, space, writer
 from mobuild.image.layers import Layer
 from mobuild.node import Built, Fact, unkeyed, word_of
 
@@ -78,7 +78,7 @@ class Image:
         name = self.name or f"{self.recipe}:latest"
         config = process.container(process.variables(inputs["base"], self.runtime, self.app))
         proof = json.loads(inputs["proof"].read_bytes())
-        image = writer.Image(name, found, config, dict(self._labels(proof)), self.architecture, self.epoch)
+        image = writer.Image(name, found, config, dict(self._labels(proof, found)), self.architecture, self.epoch)
         space.check(out.parent, sum(layer.size for layer in found))
         write = {"tar": writer.write_tar, "layout": writer.write_layout, "context": context.write}[self.format]
         written = write(image, out)
@@ -96,17 +96,19 @@ class Image:
         )
 
     def push(self, artifact: Path, reference: str) -> str:
-        from mobuild.image.pushing import push_artifact
-
-        pushed = push_artifact(artifact, reference)
+        pushed = pushing.push_artifact(artifact, reference)
         sent = f"{len(pushed.sent)} of {len(pushed.sent) + pushed.kept} blobs sent, {pushed.sent_bytes} bytes"
         return f"{reference}: {pushed} ({sent})"
 
-    def _labels(self, proof: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    def _labels(self, proof: Mapping[str, str], found: Sequence[Layer]) -> Iterator[tuple[str, str]]:
         title = "org.opencontainers.image"
         yield f"{title}.title", self.recipe
         yield f"{title}.created", writer.created(self.epoch)
         yield f"{title}.description", f"{self.recipe} for {self.hardware}, {self.precision}, by {self.runtime}"
+        for base in (each for layer in found for each in layer.components if each["type"] == "base"):
+            yield f"{title}.base.digest", f"sha256:{base['sha256']}"
+            if "/" in base["name"]:
+                yield pushing.BASE, base["name"]
         told = {
             "recipe": self.recipe,
             "hardware": self.hardware,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -18,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mobuild.image import debian, layers, writer
 from mobuild.image.tree import Tree
 from tests.image.packages import deb, wheel
+from tests.image.registries import registry
 from tests.projects import Project
 
 LAYERS = {"image_base", "image_python", "image_deps", "image_app", "image_model", "image"}
@@ -219,6 +221,22 @@ def test_its_bill_of_materials_and_its_provenance_lie_beside_it(world: World) ->
     assert (folder / "image.cdx.json").is_file()
 
 
+def test_after_an_engine_changed_one_layer_is_pushed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.delenv("REGISTRY_AUTH_FILE", raising=False)
+    with registry(tmp_path / "registry") as address:
+        words = (*world.words, f"image.push={address}/team/toy:v1")
+        first = world.project.mobuild(*words, env=world.variables)
+        world.model(2.0)
+        second = world.project.mobuild(*words, env=world.variables)
+
+    sent = [re.search(r"\((\d of \d) blobs sent", done.err) for done in (first, second)]
+    assert [each and each[1] for each in sent] == ["6 of 6", "2 of 6"]  # the other one is the configuration
+    assert world.image["manifest"] in second.err
+
+
 def test_a_sweep_shares_all_but_the_engine(world: World) -> None:
     done = world.project.mobuild("-m", *world.words, "backend.level=basic,extended", env=world.variables)
 
@@ -362,3 +380,5 @@ def test_a_base_of_the_users_is_below_and_keeps_its_variables(world: World, tmp_
     config, _ = in_tar(world.run.parent / "image.tar")
     assert config["rootfs"]["diff_ids"][0] == layer.diff_id
     assert {"OWN=1", "MOBUILD_MODEL=/model"} <= set(config["config"]["Env"])
+    assert config["config"]["Labels"]["org.opencontainers.image.base.digest"] == written.manifest
+    assert str(tmp_path) not in json.dumps(config)

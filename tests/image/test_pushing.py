@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from mobuild.errors import ConfigError, PushFailed
-from mobuild.image.pushing import push_artifact
+from mobuild.image import layers, writer
+from mobuild.image.pushing import BASE, push_artifact
+from mobuild.image.tree import Tree
 from tests.image.layouts import layout
 from tests.image.registries import registry
 
@@ -27,6 +29,27 @@ def test_a_tar_and_its_layout_are_the_same_image(tmp_path: Path, monkeypatch: py
     assert of_tar.digest == of_folder.digest == digest
     assert len(of_tar.sent) == 2
     assert of_folder.sent == ()
+
+
+def test_the_layers_of_a_base_in_the_same_registry_are_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.delenv("REGISTRY_AUTH_FILE", raising=False)
+    trees = [Tree(), Tree()]
+    for number, tree in enumerate(trees):
+        tree.file("etc/own", b"%d" % number)
+    found = [layers.write(tree, tmp_path / f"{number}", "x", 0) for number, tree in enumerate(trees)]
+    writer.write_layout(writer.Image("own:v1", found[:1]), tmp_path / "base")
+
+    with registry(tmp_path / "registry") as address:
+        push_artifact(tmp_path / "base", f"{address}/team/base:v1")
+        image = writer.Image("det:v1", found, labels={BASE: f"{address}/team/base"})
+        writer.write_layout(image, tmp_path / "image")
+        pushed = push_artifact(tmp_path / "image", f"{address}/team/det:v1")
+
+    assert [each.digest for each in pushed.mounted] == [found[0].digest]
+    assert found[1].digest in {each.digest for each in pushed.sent}
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "blobs/sha256/../../x"])
