@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,26 @@ def _describe(cls: type) -> dict[str, Any]:
     assert module.__file__
     file = Path(module.__file__)
     is_room = file.name == "__init__.py" or cls is Data
-    files = sorted(file.parent.rglob("*.py")) if is_room else [file]
+    files = sorted(file.parent.rglob("*.py")) if is_room else sorted({file, *of_images(file)})
     code = {path.relative_to(PACKAGE).as_posix(): module_digest(path) for path in files}
     return {"revision": cls.revision, "fields": fields, "code": digest_bytes(canonical(code))}  # type: ignore[attr-defined]
+
+
+_IMAGE = re.compile(r"^\s*from mobuild\.(image|runtime)(?:\.(\w+))? import (.+)$", re.MULTILINE)
+
+
+def of_images(file: Path) -> set[Path]:
+    """The modules that write images, of which the kinds of images make theirs, as far as `file` reaches them."""
+    found: set[Path] = set()
+    waiting = [file] if file.stem.startswith("image") else []
+    while waiting:
+        for room, module, names in _IMAGE.findall(waiting.pop().read_text()):
+            for name in [module] if module else names.split(", "):
+                path = PACKAGE / room / f"{name.split()[0]}.py"
+                if path.is_file() and path not in found:
+                    found.add(path)
+                    waiting.append(path)
+    return found
 
 
 if __name__ == "__main__":

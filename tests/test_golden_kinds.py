@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.golden_kinds import GOLDEN, described
+import mobuild.nodes
+from tests.golden_kinds import GOLDEN, described, of_images
 
 HOW = (
     "its {what} changed and its revision did not: raise `revision` if the same inputs may now give other bytes, "
@@ -28,3 +30,13 @@ def test_a_changed_kind_has_a_new_revision(name: str) -> None:
 
 def test_no_kind_was_lost() -> None:
     assert set(json.loads(GOLDEN.read_text())) == set(described())
+
+
+def test_the_kinds_of_images_are_watched_with_what_writes_images() -> None:
+    nodes = Path(mobuild.nodes.__path__[0])
+
+    watched = {path.stem for path in of_images(nodes / "image_layers.py")}
+
+    assert {"layers", "tree", "debian", "wheels", "bytecode", "bases", "locked"} <= watched
+    assert {"selftest", "model"} <= {path.stem for path in of_images(nodes / "image_model.py")}
+    assert of_images(nodes / "source.py") == set()
