@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 from mobuild.errors import ConfigError
 from mobuild.image.writer import Image, Written
+
+_OTHERS = "image.format: tar or layout"
 
 
 def write(image: Image, out: Path) -> Written:
     """Write the new folder `out`. No digest is known: whoever builds gives one.
 
     Raises:
-        ConfigError: a layer is packed with what `ADD` does not unpack.
+        ConfigError: a layer is packed with what `ADD` does not unpack, or removes files of those below.
     """
     if any(layer.media_type.endswith("zstd") for layer in image.layers):
         raise ConfigError("image.format=context: ADD unpacks no zstd", "image.compression=gzip")
+    if any(_removes(layer.blob) for layer in image.layers):
+        raise ConfigError("image.format=context: the base has a layer that removes files, which ADD cannot", _OTHERS)
     out.mkdir()
     lines = ["FROM scratch"]
     for number, layer in enumerate(image.layers):
@@ -31,10 +36,20 @@ def write(image: Image, out: Path) -> Written:
     return Written("", "")
 
 
+def _removes(blob: Path) -> bool:
+    with tarfile.open(blob) as archive:
+        return any(member.name.rpartition("/")[2].startswith(".wh.") for member in archive)
+
+
 def _instructions(image: Image) -> list[str]:
     config = image.config
-    lines = [f"ENV {key}={json.dumps(value)}" for key, _, value in (each.partition("=") for each in config["Env"])]
-    lines += [f"LABEL {key}={json.dumps(value)}" for key, value in sorted(image.labels.items())]
+    lines = [f"ENV {key}={_quoted(value)}" for key, _, value in (each.partition("=") for each in config["Env"])]
+    lines += [f"LABEL {key}={_quoted(value)}" for key, value in sorted(image.labels.items())]
     lines += [f"EXPOSE {port}" for port in config["ExposedPorts"]]
-    lines += [f"{word.upper()} {config[word]}" for word in ("User", "WorkingDir", "StopSignal")]
+    lines += [f"USER {config['User']}", f"WORKDIR {config['WorkingDir']}", f"STOPSIGNAL {config['StopSignal']}"]
     return lines + [f"{word.upper()} {json.dumps(config[word])}" for word in ("Entrypoint", "Cmd")]
+
+
+def _quoted(value: str) -> str:
+    """A word of a Containerfile in which nothing is expanded."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$") + '"'
