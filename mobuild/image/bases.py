@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import re
 import shutil
@@ -22,6 +23,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 from mobuild.errors import ConfigError, SourceError, ToolchainError
 from mobuild.image import layers
 from mobuild.image.layers import BLOB, Layer
+from mobuild.image.tree import plain as plain_path
 
 CONFIG = "config.json"
 _GLIBC = re.compile(rb"stable release version 2\.(\d+)")
@@ -96,19 +98,29 @@ def _layer(content: bytes, diff_id: str, folder: Path, told: Sequence[Mapping[st
         content = gzip.compress(content, 6, mtime=0)
     folder.mkdir()
     (folder / BLOB).write_bytes(content)
-    plain = 0 if is_zstd else len(gzip.decompress(content))
+    plain = b"" if is_zstd else gzip.decompress(content)
     layer = Layer(
         folder=folder,
         media_type=f"application/vnd.oci.image.layer.v1.tar+{'zstd' if is_zstd else 'gzip'}",
         digest=f"sha256:{hashlib.sha256(content).hexdigest()}",
         size=len(content),
         diff_id=diff_id,
-        plain_bytes=plain,
+        plain_bytes=len(plain),
         created_by="base: user",
         components=told,
+        largest=_largest(plain),
     )
     layers.describe(layer)
     return layer
+
+
+def _largest(plain: bytes) -> dict[str, int]:
+    """The largest files of a tar, which a budget of the image names."""
+    if not plain:  # zstd, which is taken as it is
+        return {}
+    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+        sizes = {f"/{plain_path(member.name)}": member.size for member in archive if member.isfile()}
+    return layers.largest(sizes)
 
 
 def _check_glibc(found: Sequence[Layer], reference: str) -> None:

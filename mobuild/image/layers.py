@@ -77,9 +77,9 @@ def write(
         with tarfile.TarFile(fileobj=sink, mode="w", format=tarfile.GNU_FORMAT) as archive:  # type: ignore[arg-type]
             for entry in tree.entries():
                 add(archive, entry, epoch)
-                sizes[f"/{entry.path}"] = entry.size_bytes
+                if not entry.is_folder:
+                    sizes[f"/{entry.path}"] = entry.size_bytes
         sink.end()
-    largest = sorted(sizes, key=lambda path: (-sizes[path], path))[:_LARGEST]
     layer = Layer(
         folder=out,
         media_type=f"{_TAR}+{'zstd' if compression == 'zstd' else 'gzip'}",
@@ -89,10 +89,15 @@ def write(
         plain_bytes=sink.tell(),
         created_by=f"mobuild: {created_by}",
         components=tuple(components),
-        largest={path: sizes[path] for path in largest},
+        largest=largest(sizes),
     )
     describe(layer)
     return layer
+
+
+def largest(sizes: Mapping[str, int]) -> dict[str, int]:
+    """The few largest of these files."""
+    return {path: sizes[path] for path in sorted(sizes, key=lambda path: (-sizes[path], path))[:_LARGEST]}
 
 
 def describe(layer: Layer) -> None:

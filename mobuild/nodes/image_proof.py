@@ -80,7 +80,7 @@ class ImageProof:
         environment = process.variables(inputs["base"], self.runtime, self.app)
         with tempfile.TemporaryDirectory(prefix="proof-", dir=out.parent) as folder:
             scratch = Path(folder)
-            space.check(scratch, sum(layer.size + layer.plain_bytes for layer in found))
+            space.check(out.parent, sum(layer.size + layer.plain_bytes for layer in found))
             made = writer.Image(_NAME, found, process.container(environment), {}, self.architecture)
             writer.write_layout(made, scratch / "layout")
             warnings = self._read(scratch, of_user, environment)

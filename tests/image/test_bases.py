@@ -34,6 +34,7 @@ def test_a_layout_gives_its_layers_as_they_are(tmp_path: Path) -> None:
     assert count == 1
     before, after = layers.read(tmp_path / "base/layer")[0], layers.read(tmp_path / "out")[0]
     assert (after.digest, after.diff_id) == (before.digest, before.diff_id)
+    assert after.largest == before.largest == {"/usr/lib/libc.so.6": 42, "/etc/own": 3}
     assert json.loads((tmp_path / "out" / bases.CONFIG).read_bytes())["Env"] == ["OWN=1"]
 
 

@@ -296,7 +296,55 @@ def test_an_image_over_its_budget_names_the_largest_files(world: World) -> None:
     done = world.project.mobuild(*world.words, "+constraints.image_mb=0.01", env=world.variables, check=False)
 
     assert done.status == 1
-    assert "image_mb of the image (largest, in MB: /app/mobuild_runtime/" in done.err
+    named = re.search(r"image_mb of the image \(largest, in MB: (.+)\): measured \d", done.err)
+    assert named and len(named[1].split(", ")) == 5
+    assert no_image_is_left(world)
+
+
+def no_image_is_left(world: World) -> bool:
+    """Whether the image of an earlier build has gone with all that lay beside it."""
+    return {path.name for path in world.run.parent.iterdir()} == {"run.json"}
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("image.app=code:answer", "/app/code/x.h: header: serves a compiler alone"),
+        ("+constraints.engine_mb=0", "gate failed; blocks image_model, image"),
+    ],
+)
+def test_what_fails_its_proof_gets_no_image(world: World, word: str, text: str) -> None:
+    world.project.write("recipes/code/__init__.py", "def answer(run, body, content_type): ...\n")
+    world.project.write("recipes/code/x.h", "")
+
+    done = world.project.mobuild(*world.words, word, env=world.variables, check=False)
+
+    assert done.status == 1
+    assert text in done.err
+    assert not list((world.project.root / "build/toy").glob("*/.*"))
+    assert word.startswith("image.app") or no_image_is_left(world)
+
+
+def test_wheels_that_are_not_for_the_target_are_named_when_they_are_pinned(world: World) -> None:
+    other = {"arm64": "amd64", "amd64": "arm64"}[ARCHITECTURE]
+
+    done = world.project.mobuild(
+        "lock", "target=image_wheels", f"image.architecture={other}", env=world.variables, check=False
+    )
+
+    assert done.status == 1
+    assert re.search(r"wheels of onnxruntime\S*, numpy\S* for Python 3\.11 on \w+: pip cannot have them", done.err)
+    assert "check that there is a wheel for that platform" in done.err
+
+
+def test_an_engine_that_no_image_opens_is_refused(world: World) -> None:
+    words = ("hardware=l4", "backend=tensorrt")
+
+    done = world.project.mobuild(*world.words, *words, env=world.variables, check=False)
+
+    assert done.status == 2
+    assert "no image is made with the runtime 'tensorrt'" in done.err
+    assert "backend.version_compatible=true" in done.err
 
 
 @pytest.mark.parametrize(
@@ -341,6 +389,7 @@ def test_a_mounted_model_is_no_layer_and_needs_no_engine(world: World) -> None:
         ("image.compression=xz", "image.compression: expected one of gzip, zstd, none, found 'xz'"),
         ("image.model=beside", "image.model: expected one of inside, mount, found 'beside'"),
         ("image.app=serving.py", "image.app: expected file.py:function or folder:function, found 'serving.py'"),
+        ("image.base=alpine", "image.base: there is no base 'alpine'"),
         ("image.epoch=-1", "image.epoch: expected seconds from 1970 on, found -1"),
     ],
 )

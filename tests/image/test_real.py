@@ -9,6 +9,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import numpy
 import pytest
 
 from mobuild.image import bytecode, sandbox
@@ -56,9 +57,10 @@ def test_it_is_small(project: Project) -> None:
     assert measured["plain_bytes"] - measured["layers"]["model"] <= 124e6  # a tar; 3000 headers are 2 MB of it
 
 
-def test_it_runs_its_self_test_without_network_and_read_only(project: Project, tmp_path: Path) -> None:
-    needs("bwrap")
-    root = tmp_path / "root"
+@pytest.fixture(scope="module")
+def root(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the image."""
+    root = tmp_path_factory.mktemp("unpacked") / "root"
     with tarfile.open(image(project)) as archive:
         stream = archive.extractfile("manifest.json")
         assert stream
@@ -66,10 +68,19 @@ def test_it_runs_its_self_test_without_network_and_read_only(project: Project, t
             layer = archive.extractfile(name)
             with tarfile.open(fileobj=layer) as inner:
                 inner.extractall(root, filter="tar")
+    return root
 
-    command = ["bwrap", "--unshare-all", "--clearenv", "--setenv", "PYTHONPATH", "/app", "--ro-bind", str(root), "/"]
+
+def bubblewrap(root: Path, *options: str) -> list[str]:
+    needs("bwrap")
+    command = ["bwrap", "--unshare-all", *options, "--clearenv", "--setenv", "PYTHONPATH", "/app"]
+    command += ["--setenv", "MOBUILD_HOST", "127.0.0.1", "--setenv", "MOBUILD_PORT", "0", "--ro-bind", str(root), "/"]
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--uid", "65532", "--gid", "65532"]
-    done = subprocess.run([*command, "--die-with-parent", *SELFTEST], capture_output=True, text=True)
+    return [*command, "--die-with-parent"]
+
+
+def test_it_runs_its_self_test_without_network_and_read_only(root: Path) -> None:
+    done = subprocess.run([*bubblewrap(root), *SELFTEST], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["passed"]
@@ -78,6 +89,42 @@ def test_it_runs_its_self_test_without_network_and_read_only(project: Project, t
     assert not [
         name for name in found if name.endswith((".a", ".h", "bin/sh")) or any(each in name for each in unwanted)
     ]
+
+
+def test_it_serves_clients_of_triton(root: Path) -> None:
+    client_of = pytest.importorskip("tritonclient.http")
+    command = [*bubblewrap(root, "--share-net"), *SELFTEST[:-1], "serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            first = json.loads(process.stdout.readline())
+            client = client_of.InferenceServerClient(f"127.0.0.1:{first['port']}")
+            frames = numpy.zeros((2, 1024), numpy.float32)
+            given = client_of.InferInput("frames", list(frames.shape), "FP32")
+            given.set_data_from_numpy(frames)
+
+            answer = client.infer("crepe_tiny", [given]).as_numpy("pitch")
+
+            assert client.is_server_live() and client.is_server_ready()
+            assert answer.shape == (2, 360)
+            client.close()
+        finally:
+            process.terminate()
+
+
+def test_its_bill_of_materials_is_valid_and_lists_what_is_pinned(project: Project) -> None:
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    text = image(project).with_name("image.cdx.json").read_text()
+    pins = json.loads((project.root / "recipes/crepe_tiny.lock").read_bytes())["sources"]
+
+    listed = {each["name"]: each["hashes"][0]["content"] for each in json.loads(text)["components"]}
+
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    wanted = {name.rpartition("/")[2]: pin["sha256"] for name, pin in pins.items() if "/amd64/" in name}
+    cpu = {name: digest for name, digest in wanted.items() if not name.startswith(("tensorrt", "nvidia"))}
+    assert cpu.items() <= listed.items()
 
 
 def test_its_build_ran_it_and_its_outputs_are_those_of_the_build(project: Project) -> None:
@@ -151,6 +198,10 @@ def test_skopeo_and_umoci_take_it(project: Project, tmp_path: Path) -> None:
         capture_output=True,
     )
 
+    ran = sandbox.run(sandbox.Task(tmp_path / "bundle/rootfs", SELFTEST, {"PYTHONPATH": "/app"}), ["runc"])
+    if ran.by:  # it works here
+        outputs = json.loads(ran.output.splitlines()[-1])["cases"][0]["outputs"]
+        assert (ran.status, outputs) == (0, {"pitch": {"passed": True, "max_abs": 0.0}})
     measured = json.loads(image(project).with_name("image.tar.json").read_bytes())["measurements"]
     assert json.loads(inspected.stdout)["Digest"] == measured["manifest"]
     assert (tmp_path / "bundle/rootfs/model/engine.onnx").is_file()
