@@ -30,7 +30,8 @@ _NAME = "proof"
 PASSED = "passed"
 NOT_RUN = "not run"
 NO_ENGINE = "not run: no engine inside"
-NEEDS_GPU = "not run: needs an NVIDIA GPU"
+NEEDS_GPU = "not run: needs an NVIDIA GPU, and the sandbox has none"
+_TIMEOUT_SECONDS = 900.0  # a large engine takes its time to be opened
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ class ImageProof:
             reference = process.application(self.app)[1]
             imports += f"; from mobuild_runtime.server.application import load; load({reference!r})"
         command = [*process.ENTRYPOINT, "selftest"] if is_run else [process.PYTHON, "-c", imports]
-        task = sandbox.Task(scratch / "root", command, environment, f"{scratch / 'layout'}:{_NAME}")
+        layout = f"{scratch / 'layout'}:{_NAME}"
+        task = sandbox.Task(scratch / "root", command, environment, layout, timeout_seconds=_TIMEOUT_SECONDS)
         outcome = sandbox.run(task)
         if not outcome.by:
             raise NodeFailed(

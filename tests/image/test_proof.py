@@ -105,7 +105,7 @@ def test_an_engine_for_a_gpu_is_not_run_and_its_image_starts(tmp_path: Path) -> 
 
     told, measured = built(replace(proof(RUN), runtime="tensorrt_rtx"), given, tmp_path)
 
-    assert told["selftest"] == measured["selftest"] == "not run: needs an NVIDIA GPU"
+    assert told["selftest"] == measured["selftest"] == "not run: needs an NVIDIA GPU, and the sandbox has none"
     assert (told["starts"], measured["starts"][:10]) == ("passed", "passed in ")
 
 
@@ -146,6 +146,11 @@ def test_what_another_machine_ran_is_taken_first_and_reading_is_the_last_resort(
     assert [each.way for each in foreign.alternatives] == [RUN, READ]
     if not sandbox.cannot():
         assert [each.way for each in proof("").alternatives] == [RUN]
+    assert (proof(READ).is_passing, proof(READ, selftest=False).is_passing, proof(RUN).is_passing) == (
+        True,
+        False,
+        False,
+    )
 
 
 def test_what_must_not_be_there_is_named_unless_it_is_allowed(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_its_build_ran_it_and_its_outputs_are_those_of_the_build(project: Projec
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("hardware=l20",), "not run: needs an NVIDIA GPU"),
+        (("hardware=l20",), "not run: needs an NVIDIA GPU, and the sandbox has none"),
         (
             ("hardware=l4", "backend=tensorrt", "backend.version_compatible=true", "image.model=mount"),
             "not run: no engine inside",
@@ -166,7 +166,9 @@ def test_an_image_for_a_card_starts_and_says_what_was_not_run(
         assert stream
         config = archive.extractfile(json.load(stream)[0]["Config"])
         assert config
-        assert json.load(config)["config"]["Labels"]["io.mobuild.selftest"] == reason
+        labels = json.load(config)["config"]["Labels"]
+    assert labels["io.mobuild.selftest"] == reason
+    assert labels["io.mobuild.verdict"] == ("proxy" if "no engine" not in reason else "not run")
 
 
 def test_podman_runs_it(project: Project) -> None:
