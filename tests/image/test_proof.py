@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -86,6 +87,26 @@ def test_its_self_test_is_run_and_the_sandbox_is_measured_alone(tmp_path: Path) 
     assert told == {"schema": 1, "links": "passed", "denied": "passed", "starts": "passed", "selftest": "passed"}
     assert measured["selftest"] in {f"passed in {tool}" for tool in sandbox.TOOLS}
     assert measured["max_abs"] == 0.25
+
+
+def test_which_sandbox_it_was_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_sandbox()
+    given = inputs(tmp_path, program(tmp_path, PASSES))
+    (tmp_path / "broken").mkdir()
+    tool = built(proof(RUN), given, tmp_path)[1]["selftest"].split()[-1]
+    first = (tmp_path / "proof.json").read_bytes()
+
+    (tmp_path / f"broken/{tool}").write_text("#!/bin/sh\necho 'Error: no cgroups here' >&2\nexit 125\n")
+    (tmp_path / f"broken/{tool}").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/broken:{os.environ['PATH']}")
+    try:
+        measured = built(proof(RUN), given, tmp_path)[1]
+    except NodeFailed as error:
+        pytest.skip(f"only {tool} works here: {error.message}")
+
+    assert (tmp_path / "proof.json").read_bytes() == first
+    assert measured["selftest"] != f"passed in {tool}"
+    assert measured["passed_over"][-1].startswith(f"{tool}: ")
 
 
 def test_other_outputs_than_where_it_was_built_are_a_failure(tmp_path: Path) -> None:
