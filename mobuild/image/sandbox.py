@@ -7,9 +7,11 @@ no cgroups) is told apart from a command that failed, and the next is tried. Not
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -91,8 +93,10 @@ def _unable(name: str, program: str) -> str:
     """Why a tool that is there cannot make the namespaces that it needs; empty when it can, or who knows."""
     if name == "bwrap":
         words = [program, "--unshare-all", "--ro-bind", "/", "/", "true"]
-    elif name == "chroot" and os.geteuid():
-        return "needs root"
+    elif name in ("runc", "chroot") and os.geteuid():
+        return "needs root"  # without it, runc can be no other user
+    elif name == "podman" and os.geteuid() and not _has_users():
+        return "the account has no range of users in /etc/subuid"
     else:
         unshare = shutil.which("unshare")
         if unshare is None:
@@ -109,6 +113,15 @@ def _unable(name: str, program: str) -> str:
         words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
     )
     return _last_line(done.stderr) or f"ended with status {done.returncode}" if done.returncode else ""
+
+
+def _has_users() -> bool:
+    names = {str(os.geteuid())}
+    with contextlib.suppress(KeyError):
+        names.add(pwd.getpwuid(os.geteuid()).pw_name)
+    with contextlib.suppress(OSError):
+        return any(line.partition(":")[0] in names for line in Path("/etc/subuid").read_text().splitlines())
+    return False
 
 
 def _place(name: str) -> str | None:
@@ -158,11 +171,17 @@ def _podman(task: Task, program: str, scratch: Path) -> Outcome:
     words += ["--tmpfs", f"/tmp:size={_TMPFS_BYTES},mode=1777", "--user", f"{USER}:{USER}", "--cap-drop", "all"]
     words += ["--security-opt", "no-new-privileges", "--http-proxy=false", *_pairs("--env", task.environment)]
     try:
-        return _ended(task, [*words, *started], lambda status, output: status == 125)
+        return _ended(task, [*words, *started], _is_podman)
     finally:
         _quietly([*store, "rm", "--force", "--time", "0", name])
         _quietly([*store, "rmi", "--all", "--force"])
         _quietly([*store, "unshare", "rm", "-rf", f"{scratch}/s"] if os.geteuid() else ["rm", "-rf", f"{scratch}/s"])
+
+
+def _is_podman(status: int, output: str) -> bool:
+    """126 is also what comes of a user that the account may not become (no range in /etc/subuid)."""
+    is_refused = status == 126 and "Error: OCI runtime error" in output and "process: exec:" not in output
+    return status == 125 or is_refused
 
 
 def _runc(task: Task, program: str, scratch: Path) -> Outcome:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,16 +94,25 @@ def test_podman_runs_the_layout_as_an_engine_would(root: Path, tmp_path: Path) -
     )
 
 
-def test_the_next_tool_is_tried_and_the_first_told(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (125, "Error: no cgroups here"),
+        (126, "Error: OCI runtime error: runc: runc create failed: unable to setup user: invalid argument"),
+    ],
+)
+def test_the_next_tool_is_tried_and_the_first_told(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, said: str
+) -> None:
     broken = tmp_path / "podman"
-    broken.write_text("#!/bin/sh\necho 'Error: no cgroups here' >&2\nexit 125\n")
+    broken.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit {status}\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     outcome = run(Task(root, ["/bin/tell"], {}, timeout_seconds=60), ["podman", "bwrap", "chroot"])
 
     assert outcome.by in ("bwrap", "chroot") or pytest.skip(str(outcome))
-    assert outcome.passed_over[0] == "podman: Error: no cgroups here"
+    assert outcome.passed_over[0] == f"podman: {said}"
 
 
 def test_without_any_tool_it_is_not_run_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,3 +132,23 @@ def test_no_login_to_a_registry_is_asked_for(root: Path, tmp_path: Path, monkeyp
     outcome = run(Task(root, ["/bin/tell", "exit", "0"], {}, timeout_seconds=60), ["podman"])
 
     assert str(outcome) == "passed in podman"
+
+
+def test_it_is_known_beforehand_that_nothing_works(tmp_path: Path) -> None:
+    """As an account without rights and ranges, with tools that are there."""
+    if os.geteuid():
+        pytest.skip("only root can be somebody else")
+    for name in ("podman", "bwrap"):
+        (tmp_path / name).write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    for path in (tmp_path, *tmp_path.parents[:2]):
+        path.chmod(0o755)
+    code = f"import os; from mobuild.image import sandbox; os.environ['PATH'] = {str(tmp_path)!r}; "
+    code += "os.setgid(65533); os.setuid(65533); print(sandbox.cannot())"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stderr == ""
+    assert "podman: the account has no range of users in /etc/subuid" in done.stdout
+    assert "bwrap: No permissions to create a new namespace" in done.stdout
+    assert "chroot: needs root" in done.stdout or "chroot is not installed" in done.stdout
