@@ -49,7 +49,8 @@ _STEERING = (
 )
 
 
-_OUTSIDE = ("image.push", "image.push_unproven", "image.mirror")  # after the build; where pinned files come from
+# After the build; where pinned files come from; whether what can be proven is.
+_OUTSIDE = ("image.push", "image.push_unproven", "image.mirror", "image.selftest")
 
 
 class Point:

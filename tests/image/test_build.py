@@ -173,10 +173,10 @@ def test_two_projects_make_one_image(first: World, tmp_path: Path) -> None:
         assert (other.run.parent / name).read_bytes() == (first.run.parent / name).read_bytes()
 
 
-def test_where_packages_come_from_makes_no_variant(world: World) -> None:
+def test_where_packages_come_from_and_whether_a_proof_is_wanted_make_no_variant(world: World) -> None:
     elsewhere = world.mirror.rename(world.root / "elsewhere")
 
-    built = world.built(f"image.mirror=file://{elsewhere}")
+    built = world.built(f"image.mirror=file://{elsewhere}", "image.selftest=false")
 
     assert built == set()
     assert len(list((world.project.root / "build/toy").iterdir())) == 1

@@ -137,6 +137,19 @@ def test_its_build_ran_it_and_its_outputs_are_those_of_the_build(project: Projec
         assert proof["max_abs"] == 0
 
 
+def test_code_of_the_users_without_its_packages_gets_no_image(project: Project) -> None:
+    if missing := sandbox.cannot():
+        pytest.skip(missing)
+    project.write("recipes/serving.py", "import PIL\n\n\ndef answer(run, body, content_type): ...\n")
+
+    done = project.mobuild("target=image", "image.app=serving.py:answer", check=False)
+
+    assert done.status == 1
+    assert "error: node 'image_proof': image: its self test failed in " in done.err
+    assert "'serving:answer' cannot be loaded: ModuleNotFoundError: No module named 'PIL'" in done.err
+    assert {path.name for path in (project.root / "build/crepe_tiny").glob("cpu+*/*")} == {"run.json"}
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
