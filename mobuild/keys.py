@@ -105,7 +105,7 @@ class Keys:
     def _probed(self, python: Path, root: Path, search: str | None = None, **limits: Any) -> Environment:
         found = interpreters.find(python, root, search)
         environment = toolchain.probe(found.path, self._cache, **limits)
-        return dataclasses.replace(environment, files=found.files, variables=found.variables)
+        return dataclasses.replace(environment, files=(*environment.files, *found.files), variables=found.variables)
 
     def traits(self, spec: NodeSpec) -> Traits:
         """The traits of a node as things stand now."""

@@ -12,7 +12,6 @@ import re
 import select
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections import deque
@@ -21,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
+from mobuild.signals import signal_name
 
 _PLACEHOLDER = re.compile(r"\{(\{)?(out|project|in\.[\w-]+)\}(?(1)\})")  # with two braces it stands for itself
 _INTERPRETER = re.compile(r"python(\d+(\.\d+)?)?")
@@ -321,14 +321,7 @@ def _shown_command(words: list[str], shell: bool) -> str:
 
 def _ending(status: int, shell: bool) -> str:
     if status < 0:
-        return f"was killed by {_signal(-status)}"
-    if shell and status > 128 and (name := _signal(status - 128)).startswith("SIG"):  # so sh(1) passes it on
+        return f"was killed by {signal_name(-status)}"
+    if shell and status > 128 and (name := signal_name(status - 128)).startswith("SIG"):  # so sh(1) passes it on
         return f"ended with status {status}: what the shell ran was killed by {name}"
     return f"ended with status {status}"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"  # real-time signals have no names

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import site
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,14 +22,17 @@ from mobuild.errors import ToolchainError
 from mobuild.fingerprint import digest_bytes
 from mobuild.firstparty import is_installed
 from mobuild.interpreters import REMEDY
+from mobuild.signals import signal_name
 
 OLDEST = (3, 8)
 
 # Runs under whatever was named, so it is written for Python 2.7 as well: an old one has to get as far
 # as saying what it is.
 _PROBE = """
-import json, sys
-print("\\n" + json.dumps({"version": "%d.%d.%d" % sys.version_info[:3], "paths": [p for p in sys.path if p]}))
+import json, site, sys
+version, paths = "%d.%d.%d" % sys.version_info[:3], [p for p in sys.path if p]
+mine = site.getusersitepackages() if getattr(site, "ENABLE_USER_SITE", None) else ""
+print("\\n" + json.dumps({"version": version, "paths": paths, "mine": mine}))
 """
 _PROBE_SECONDS = 60
 
@@ -48,7 +52,8 @@ class Environment:
 
 def host() -> Environment:
     """The environment that mobuild itself runs in, as a worker under this interpreter sees it."""
-    return _environment(Path(sys.executable), ".".join(map(str, sys.version_info[:3])), _host_paths())
+    mine = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
+    return _environment(Path(sys.executable), ".".join(map(str, sys.version_info[:3])), _host_paths(), mine)
 
 
 def probe(python: Path, cache: Path, oldest: tuple[int, ...] = OLDEST, seconds: float = _PROBE_SECONDS) -> Environment:
@@ -66,10 +71,10 @@ def probe(python: Path, cache: Path, oldest: tuple[int, ...] = OLDEST, seconds: 
     document: Any = _remembered(kept, python)
     if document is None:
         document = _ask(python, seconds)
-        document["tokens"] = _tokens(python, document["paths"])
+        document["tokens"] = _tokens(python, document)
         _keep(kept, document)
     _check_version(python, document["version"], oldest)
-    return _environment(python, document["version"], tuple(document["paths"]))
+    return _environment(python, document["version"], tuple(document["paths"]), document["mine"])
 
 
 def versions(environment: Environment, tools: Sequence[str]) -> dict[str, str]:
@@ -84,9 +89,10 @@ def _version(tool: str, known: Mapping[str, str]) -> str:
     return known[found] if found == tool else f"{found} {known[found]}" if found else "-"
 
 
-def _environment(python: Path, version: str, paths: tuple[str, ...]) -> Environment:
+def _environment(python: Path, version: str, paths: tuple[str, ...], mine: str) -> Environment:
+    """`mine` is the user's own folder of packages, which the first `pip install --user` makes; empty without one."""
     everywhere = (*paths, *editable_trees(paths))
-    return Environment(python, version, everywhere, installed(paths), Providers(paths))
+    return Environment(python, version, everywhere, installed(paths), Providers(paths), (mine,) if mine else ())
 
 
 def _host_paths() -> tuple[str, ...]:
@@ -111,7 +117,7 @@ def _ask(python: Path, seconds: float) -> dict[str, object]:
 
 
 def _ended(status: int) -> str:
-    return f"ended with status {status}" if status > 0 else f"was killed by {signal.Signals(-status).name}"
+    return f"ended with status {status}" if status > 0 else f"was killed by {signal_name(-status)}"
 
 
 def _answer(python: Path, seconds: float) -> tuple[int, str, str]:
@@ -139,7 +145,7 @@ def _answer(python: Path, seconds: float) -> tuple[int, str, str]:
 def _parsed(python: Path, text: str) -> dict[str, object]:
     try:
         found = json.loads(text.strip().splitlines()[-1])  # a sitecustomize may print before
-        return {"version": found["version"], "paths": found["paths"]}
+        return {"version": found["version"], "paths": found["paths"], "mine": found.get("mine", "")}
     except (ValueError, IndexError, TypeError, KeyError) as error:
         raise ToolchainError(
             f"{str(python)!r} is no Python: expected its version, found {text.strip()[-60:]!r}", REMEDY
@@ -157,7 +163,7 @@ def _check_version(python: Path, version: object, oldest: tuple[int, ...]) -> No
 def _remembered(kept: Path, python: Path) -> dict[str, object] | None:
     try:
         document = json.loads(kept.read_bytes())
-        fresh = document["tokens"] == _tokens(python, document["paths"])
+        fresh = document["tokens"] == _tokens(python, document)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None  # not asked yet, or a damaged file: ask again
     return dict(document) if fresh else None
@@ -171,10 +177,11 @@ def _keep(kept: Path, document: Mapping[str, object]) -> None:
     partial.replace(kept)
 
 
-def _tokens(python: Path, paths: Sequence[str]) -> dict[str, str]:
+def _tokens(python: Path, answer: Mapping[str, Any]) -> dict[str, str]:
     """What decides the answer: the interpreter, its configuration (conda writes to `conda-meta` whatever it changes),
-    package folders and their `.pth` files, and the variable that adds to the path."""
-    folders = [Path(path) for path in paths if is_installed(path)]
+    package folders, the user's own before it is there, their `.pth` files, and the variable that adds to the path."""
+    mine = [answer["mine"]] if answer["mine"] else []
+    folders = [Path(path) for path in dict.fromkeys([*answer["paths"], *mine]) if is_installed(path)]
     links = [link for folder in folders if folder.is_dir() for link in sorted(folder.glob("*.pth"))]
     prefix = python.parent.parent
     files = [python, prefix / "pyvenv.cfg", prefix / "conda-meta", *folders, *links]

@@ -90,6 +90,25 @@ def test_editable_install_with_a_finder_is_recognised(site):
     assert editable_trees([str(site)]) == ("/home/me/src",)
 
 
+@pytest.mark.skipif(not PYTHON38.exists(), reason=f"no interpreter {PYTHON38}")
+def test_the_first_package_of_the_users_own_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONUSERBASE", str(tmp_path / "mine"))
+    before = toolchain.probe(PYTHON38, tmp_path)
+
+    (tmp_path / "mine/lib/python3.8/site-packages/net-1.0.dist-info").mkdir(parents=True)
+    after = toolchain.probe(PYTHON38, tmp_path)
+
+    assert ("net" in before.distributions, after.distributions.get("net")) == (False, "1.0")
+
+
+def test_a_python_that_a_signal_without_a_name_ends_is_told(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text("#!/bin/sh\nkill -40 $$\n")
+    (tmp_path / "python").chmod(0o755)
+
+    with pytest.raises(ToolchainError, match="was killed by signal 40"):
+        toolchain.probe(tmp_path / "python", tmp_path)
+
+
 def test_probe_asks_another_interpreter(tmp_path):
     found = toolchain.probe(Path(sys.executable), tmp_path)
 

@@ -7,6 +7,7 @@ import signal
 
 from mobuild.errors import NodeFailed
 from mobuild.executors.memory import Memory
+from mobuild.signals import signal_name
 
 
 def killed(node: str, number: int, peak_rss_mib: float | None, before: Memory, after: Memory) -> NodeFailed:
@@ -55,13 +56,6 @@ def silent(node: str, code: int) -> NodeFailed:
 
 def cancelled(node: str) -> NodeFailed:
     return NodeFailed(f"node {node!r}: cancelled")
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"  # real-time signals have no names
 
 
 def status(wait_status: int) -> int:
