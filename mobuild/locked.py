@@ -78,6 +78,7 @@ def _lines(text: str) -> Iterator[str]:
 
 def _pin(file: Path, line: str, version: str) -> tuple[str, str] | None:
     """Name and version of a requirement; None for one that is meant for other Pythons."""
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
@@ -85,8 +86,11 @@ def _pin(file: Path, line: str, version: str) -> tuple[str, str] | None:
     except InvalidRequirement as error:
         raise ConfigError(f"'{file}': {line!r} is no requirement: {str(error).splitlines()[0]}", _HINT) from error
     python = {"python_version": ".".join(version.split(".")[:2]), "python_full_version": version}
-    if found.marker and not found.marker.evaluate(python):
-        return None
+    try:
+        if found.marker and not found.marker.evaluate(python):
+            return None
+    except (UndefinedComparison, UndefinedEnvironmentName) as error:
+        raise ConfigError(f"'{file}': {line!r}: its marker cannot be told: {error}", _HINT) from error
     specifiers = list(found.specifier)
     if found.url or len(specifiers) != 1 or specifiers[0].operator not in ("==", "===") or "*" in str(specifiers[0]):
         raise ConfigError(f"'{file}': {line!r} pins no version", _HINT)

@@ -46,6 +46,7 @@ def test_pins_are_those_of_the_python(tmp_path: Path, version: str, old: str) ->
         ("numpy==1.0\nNumPy==2.0\n", "numpy is pinned twice, to 1.0 and to 2.0"),
         ("-r other.txt\n", "'-r other.txt': a locked set is one file with pinned packages, so there is no '-r'"),
         ("[[package]]\n", "'[[package]]' is no requirement: "),
+        ("old==1.0; python_version ~= 'old'\n", "\"old==1.0; python_version ~= 'old'\": its marker cannot be told: "),
         ("# nothing\n", "pins no package for Python 3.11.7"),
     ],
 )

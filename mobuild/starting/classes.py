@@ -59,7 +59,7 @@ def _files(root: Path) -> Iterator[Path]:
             count += 1
             if count > _MOST_FILES:
                 return
-            if path.stat().st_size <= _MOST_BYTES:
+            if path.is_file() and path.stat().st_size <= _MOST_BYTES:  # Emacs leaves links to nothing
                 yield path
 
 

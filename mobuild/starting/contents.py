@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +137,7 @@ def _archive(path: Path, shown: str) -> Contents:
                 code = {name[len(f"{top}code/") : -3]: _member(archive, name, shown) for name in codes}
                 return Network("script", *programs.script(found.value, code, sample, inside(found.value)))
             return _of_pickle(found.value, found.names, shown)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise SourceError(f"source {shown!r}: is a damaged archive: {error}", "fetch or save it again") from error
 
 
@@ -209,6 +210,12 @@ def _network(value: Any) -> Any:
     return Made(value.function, value.arguments, merged)
 
 
+def _shape(sizes: Any) -> tuple[int, ...]:
+    if not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
+        raise TypeError("a shape is a list of whole numbers")
+    return tuple(sizes)
+
+
 def _safetensors(path: Path, shown: str) -> dict[str, Tensor]:
     with path.open("rb") as stream:
         size_bytes = struct.unpack("<Q", stream.read(8))[0]
@@ -218,7 +225,7 @@ def _safetensors(path: Path, shown: str) -> dict[str, Tensor]:
     try:
         described = {name: each for name, each in json.loads(header).items() if name != "__metadata__"}
         return {
-            name: Tensor(_ST_TYPES.get(each["dtype"], ""), tuple(each["shape"])) for name, each in described.items()
+            name: Tensor(_ST_TYPES.get(each["dtype"], ""), _shape(each["shape"])) for name, each in described.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SourceError(

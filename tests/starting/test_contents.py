@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import pickle
 import zipfile
@@ -122,6 +123,20 @@ def arrays() -> bytes:
     return stream.getvalue()
 
 
+def damaged() -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("w/data.pkl", bytes(5000))
+    content = stream.getvalue()
+    start = content.index(b"w/data.pkl") + len("w/data.pkl")
+    return content[:start] + b"\xff" * 8 + content[start + 8 :]
+
+
+def header(tensors: Any) -> bytes:
+    text = json.dumps(tensors).encode()
+    return len(text).to_bytes(8, "little") + text
+
+
 def torch_saved(value: Any) -> Callable[[], bytes]:
     def save() -> bytes:
         stream = io.BytesIO()
@@ -155,6 +170,8 @@ WRONG: dict[str, tuple[Callable[[], bytes], str]] = {
         "is a checkpoint without weights by name; it has epoch, loss",
     ),
     "a list": (torch_saved([1, 2]), "holds list, no weights by name"),
+    "a damaged member": (damaged, "is a damaged archive: Error -3 while decompressing data"),
+    "sizes of letters": (lambda: header({"a": {"dtype": "F32", "shape": ["x"]}}), "is damaged: its header is none of"),
     "half a header": (lambda: (3).to_bytes(8, "little") + b'{"a', "is damaged: its header is none of safetensors"),
 }
 
