@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import subprocess
@@ -41,7 +42,7 @@ def unpacked(revision: str, project: Path, apart: Sequence[Path] = ()) -> Iterat
     with tempfile.TemporaryDirectory(prefix="mobuild-revision-") as folder:
         archive = _git(top, "archive", "--format=tar", named)
         with tarfile.open(fileobj=io.BytesIO(archive)) as members:
-            members.extractall(folder, filter="data")
+            members.extractall(folder, filter=functools.partial(_as_it_lies, top))
         _link_ignored(top, Path(folder), apart)
         place = Path(folder) / inside
         if not place.is_dir():
@@ -63,6 +64,20 @@ def counterparts(paths: Iterable[str], project: Path, place: Path) -> list[str]:
 
 def _top(project: Path) -> Path:
     return Path(_git(project, "rev-parse", "--show-toplevel").decode().rstrip("\n"))
+
+
+def _as_it_lies(top: Path, member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    """A filter for `tarfile`: what a link names outside the repository is named there as well; what it names inside,
+    is that of the revision."""
+    if not member.issym():
+        return tarfile.data_filter(member, folder)
+    place = (top / member.name).parent
+    target = Path(os.path.normpath(place / member.linkname))
+    if not target.is_relative_to(top):
+        member = member.replace(linkname=str(target), deep=False)
+    elif Path(member.linkname).is_absolute():
+        member = member.replace(linkname=os.path.relpath(target, place), deep=False)
+    return tarfile.tar_filter(member, folder)
 
 
 def _link_ignored(top: Path, folder: Path, apart: Sequence[Path]) -> None:

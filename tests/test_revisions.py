@@ -10,6 +10,7 @@ import pytest
 
 from mobuild.config.overrides import complete, take_apart
 from mobuild.config.project import find_project
+from mobuild.revisions import unpacked
 from tests.projects import Project, recipe_project
 
 NODES = """\
@@ -135,6 +136,35 @@ def test_a_source_that_was_pinned_anew_is_named_with_its_lock_file(project: Proj
     assert json.loads(compared)["comparisons"][0]["configuration"] == [
         {"place": "recipes/small.lock", "key": key, "a": "0" * 64, "b": "1" * 64} for key in keys
     ]
+
+
+def test_links_out_of_the_repository_lead_where_they_lead_here(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "far.txt").write_text("far\n")
+    links = {
+        "absolute.txt": tmp_path / "far.txt",
+        "relative.txt": Path("../far.txt"),
+        "own.txt": project.root / "text.txt",
+    }
+    for name, target in links.items():
+        (project.root / name).symlink_to(target)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "links")
+    project.write("text.txt", "two\n")
+
+    with unpacked("HEAD", project.root) as folder:
+        found = {name: (folder / name).read_text() for name in links}
+
+    assert found == {"absolute.txt": "far\n", "relative.txt": "far\n", "own.txt": "one\n"}
+
+
+def test_files_of_the_project_are_not_taken_for_modules_of_pythons(project: Project) -> None:
+    """mobuild plans a revision in a process of its own, in the folder of that."""
+    project.write("queue.py", "raise SystemExit('mine')\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "queue")
+    (project.root / "queue.py").unlink()
+
+    assert project.mobuild(*WORDS, "against=HEAD").out == "nothing differs from HEAD\n"
 
 
 def test_an_unknown_revision_is_named(project: Project) -> None:

@@ -77,7 +77,7 @@ def _latency(store: Store, a: Side, b: Side, old: Node, new: Node) -> Mapping[st
 
 
 def _measured(job: Path) -> Mapping[str, Any]:
-    command = [sys.executable, "-m", "mobuild.evaluation.latency", str(job)]
+    command = [sys.executable, "-P", "-m", "mobuild.evaluation.latency", str(job)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
         answer: Mapping[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])

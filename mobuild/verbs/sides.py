@@ -42,7 +42,7 @@ def answer(folder: Path, job: Job, place: str, module: str, words: Sequence[str]
     Raises:
         ConfigError: it prints none; `place` says where that was.
     """
-    done = _run(folder, job, [sys.executable, "-m", module, *words])
+    done = _run(folder, job, module, words)
     try:
         return json.loads(done.stdout)
     except ValueError as error:
@@ -88,7 +88,7 @@ def _planned(asked: str, told: str, folder: Path, job: Job, store: Store, build:
     place = "here" if asked in _HERE else f"at {asked}"
     words, plan = _plan(folder, job, place)
     if build and any(step["state"] not in ("fresh", "blocked") for step in plan["steps"]):
-        done = _run(folder, job, [sys.executable, "-m", "mobuild", *words, "++constraints.against=null"])
+        done = _run(folder, job, "mobuild", [*words, "++constraints.against=null"])
         if done.returncode not in (0, 1):
             raise NodeFailed(f"{place}, the build failed: {done.stderr.strip()}")
         sys.stderr.write(done.stderr)
@@ -155,7 +155,8 @@ def _own_packages(folder: Path, job: Job) -> list[str]:
     return counterparts([path for path in dict.fromkeys(paths) if path != mine], job.settings.project, folder)
 
 
-def _run(folder: Path, job: Job, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run(folder: Path, job: Job, module: str, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", module, *words]  # -P: a queue.py of the project's is not Python's
     environment = {**os.environ, "MOBUILD_CACHE": str(job.settings.cache)}
     if folder != job.settings.project and (own := _own_packages(folder, job)):
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [*own, os.environ.get("PYTHONPATH")]))
