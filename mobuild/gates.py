@@ -7,7 +7,7 @@ it and is judged where that kind is part of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -97,15 +97,16 @@ def _nothing(measurements: Mapping[str, Any]) -> Iterator[Measured]:
 
 
 _NOT_YET = "this version of mobuild measures it nowhere"
-_VALIDATE, _ENGINE = ("validate", "validate_together"), ("build_engine",)
+VALIDATIONS = ("validate", "validate_together")
+_ENGINE = ("build_engine",)
 _OF_OUTPUTS = ("cosine_min", "max_abs")
 _UNMEASURED = ("latency_p50_ms", "latency_p99_ms", "memory_mib")
 RULES: Mapping[str, Rule] = {
-    **{key: Rule(_VALIDATE, _nothing) for key in _UNMEASURED},
-    "accuracy_drop": Rule(_VALIDATE, _metric("drop")),
-    "accuracy_drop_relative": Rule(_VALIDATE, _metric("drop_relative")),
-    "cosine_min": Rule(_VALIDATE, _tensor("cosine_mean"), is_floor=True),
-    "max_abs": Rule(_VALIDATE, _tensor("max_abs")),
+    **{key: Rule(VALIDATIONS, _nothing) for key in _UNMEASURED},
+    "accuracy_drop": Rule(VALIDATIONS, _metric("drop")),
+    "accuracy_drop_relative": Rule(VALIDATIONS, _metric("drop_relative")),
+    "cosine_min": Rule(VALIDATIONS, _tensor("cosine_mean"), is_floor=True),
+    "max_abs": Rule(VALIDATIONS, _tensor("max_abs")),
     "parity": Rule(_ENGINE, _engine_parity),
     "engine_mb": Rule(_ENGINE, _engine_mb),
     "image_mb": Rule(("image",), _image_mb),
@@ -159,19 +160,21 @@ def own_limits(kind: str, constraints: Constraints) -> dict[str, Any]:
     """The constraints about a node of `kind`; what follows it differs where these do."""
     if not constraints:
         return {}
-    own = [key for key, rule in RULES.items() if kind in rule.kinds] + [AGAINST] * (kind in _VALIDATE)
+    own = [key for key, rule in RULES.items() if kind in rule.kinds] + [AGAINST] * (kind in VALIDATIONS)
     return {key: constraints[key] for key in own if constraints.get(key) is not None}
 
 
-def judge(kind: str, measurements: Mapping[str, Any], constraints: Constraints) -> Verdict | None:
-    """The verdict on a node of `kind`, or None when no constraint is about it."""
+def judge(
+    kind: str, measurements: Mapping[str, Any], constraints: Constraints, names: Collection[str] = ()
+) -> Verdict | None:
+    """The verdict on a node of `kind`, or None when no constraint is about it. `names` are what it is called."""
     limits = own_limits(kind, constraints)
     if not limits:
         return None
     misses: list[str] = []
     unmeasured: list[str] = []
     if against := limits.pop(AGAINST, None):
-        lost, unknown = _judged_against(measurements, against)
+        lost, unknown = _judged_against(measurements, against, names)
         misses += lost
         unmeasured += unknown
     for key, limit in limits.items():
@@ -187,11 +190,15 @@ def judge(kind: str, measurements: Mapping[str, Any], constraints: Constraints) 
     return Verdict("proxy" if measurements.get("device") == "proxy" else "passed")
 
 
-def _judged_against(measurements: Mapping[str, Any], limit: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """(misses, what could not be judged) of the metrics beside those of another revision."""
+def _judged_against(
+    measurements: Mapping[str, Any], limit: Mapping[str, Any], names: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """(misses, what could not be judged) of the metrics beside those of the same node in another revision."""
     where = f"against {limit['ref']}"
     metrics = measurements.get("metrics", {})
-    baseline = {name: value for found in limit.get("baseline", {}).values() for name, value in found.items()}
+    baseline: Mapping[str, float] = next(
+        (found for name, found in limit.get("baseline", {}).items() if name in names), {}
+    )
     shared = [name for name in metrics if name in baseline]
     if not shared:
         has = ", ".join(baseline) or "none"

@@ -136,7 +136,7 @@ def verdict(step: Step, job: Job) -> Verdict | None:
     """The judgement of `job`'s constraints on a step that is done; None when there is nothing to judge."""
     if not job.constraints or step.state != "fresh" or step.record is None:
         return None
-    return judge(step.spec.node.kind, step.record.measurements, job.constraints)
+    return judge(step.spec.node.kind, step.record.measurements, job.constraints, [user.name for user in step.users])
 
 
 def fact(step: Step, job: Job) -> Fact:

@@ -246,13 +246,22 @@ MEASURED = {"metrics": {"top1": {"value": 0.90, "better": "higher"}, "loss": {"v
 def test_a_metric_is_judged_against_another_revision() -> None:
     limit = {"ref": "v1", "accuracy_drop": 0.01, "baseline": {"validation": {"top1": 0.92, "loss": 0.295}}}
 
-    judged = judge("validate", MEASURED, {"against": limit})
-    met = judge("validate", MEASURED, {"against": {**limit, "accuracy_drop": 0.03}})
+    judged = judge("validate", MEASURED, {"against": limit}, ["validation"])
+    met = judge("validate", MEASURED, {"against": {**limit, "accuracy_drop": 0.03}}, ["validation"])
 
     assert judged and judged.misses == (
         "against v1: accuracy_drop of metric 'top1': 0.92 there, 0.9 here: 0.02, allowed at most 0.01",
     )
     assert met and (met.word, met.misses) == ("passed", ())
+
+
+def test_each_validation_is_judged_against_its_own_of_another_revision() -> None:
+    baseline = {"enc.validation": {"top1": 0.90}, "dec.validation": {"top1": 0.99}}
+    limit = {"ref": "v1", "accuracy_drop": 0.01, "baseline": baseline}
+
+    judged = [judge("validate", MEASURED, {"against": limit}, [name]) for name in [*baseline, "new.validation"]]
+
+    assert [each and each.word for each in judged] == ["passed", "failed", "not run"]
 
 
 def test_a_baseline_that_is_not_there_blocks_unless_allowed() -> None:

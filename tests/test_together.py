@@ -168,6 +168,18 @@ def test_an_encoder_and_its_decoder_are_judged_by_one_metric(whisper: Project) -
     assert found["tensors"]["scores"]["cosine_min"] > 0.9999
 
 
+def test_what_they_make_together_is_compared_and_can_be_a_baseline(whisper: Project, tmp_path: Path) -> None:
+    project = whisper.copy(tmp_path)
+
+    told = json.loads(project.mobuild("compare", ".", ".", "target=validation", "format=json").out)
+    judged = project.mobuild("target=validation", "++constraints.against={ref:., accuracy_drop:-0.1}", check=False)
+
+    (found,) = told["comparisons"]
+    differences = {row["metric"]: row["delta"] for row in found["accuracy"]}
+    assert (differences["right"], differences["cosine of 'scores'"]) == (0, 0)
+    assert "against .: accuracy_drop of metric 'right': 1 there, 1 here: 0, allowed at most -0.1" in judged.err
+
+
 def test_a_sweep_over_one_of_them_builds_the_other_once(whisper: Project, tmp_path: Path) -> None:
     project = whisper.copy(tmp_path)
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mobuild.fingerprint import Fingerprint
+from mobuild.gates import VALIDATIONS
 from mobuild.metrics.paired import paired
 from mobuild.store import Record
 
 SCHEMA = 1
-_ENGINE, _VALIDATION = "build_engine", "validate"
+_ENGINE = "build_engine"
 _PARTS = ("params", "code", "inputs")
 
 
@@ -67,7 +68,7 @@ def comparison(a: Side, b: Side, latency: Mapping[str, Mapping[str, Any]]) -> di
     return {
         "a": {"name": a.name, "told": a.told},
         "b": {"name": b.name, "told": b.told},
-        "accuracy": [row for name, old, new in both if old.kind == _VALIDATION for row in _accuracy(name, old, new)],
+        "accuracy": [row for name, old, new in both if old.kind in VALIDATIONS for row in _accuracy(name, old, new)],
         "latency": [{"node": name, **found} for name, found in latency.items()] + list(_recorded(both)),
         "size": [
             {"node": name, "a_bytes": _size(old), "b_bytes": _size(new)}
