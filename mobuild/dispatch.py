@@ -19,6 +19,7 @@ from mobuild.config.project import Project, find_project, shipped
 from mobuild.errors import ConfigError, MobuildError, StoreError
 from mobuild.faults import unforeseen
 from mobuild.job import Job
+from mobuild.paths import expanded
 from mobuild.report import messages
 
 _HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
@@ -112,7 +113,7 @@ def _init(bare: tuple[str, ...], words: Words, project: Project) -> int:
     from mobuild.config.schema import schema
     from mobuild.verbs.init import init
 
-    files = tuple(word for word in words.overrides if Path(word).expanduser().exists())
+    files = tuple(word for word in words.overrides if expanded(word).exists())
     if others := [*words.flags, *(word for word in words.overrides if word not in files)]:
         raise ConfigError(f"init: what is {others[0]!r}?", "mobuild init takes no flags and no overrides")
     compose = _composer(replace(words, overrides=()), project)

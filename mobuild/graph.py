@@ -17,6 +17,7 @@ from mobuild import libraries
 from mobuild.container import Container
 from mobuild.errors import GraphError, did_you_mean
 from mobuild.node import Node
+from mobuild.paths import expanded
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def local_source(spec: NodeSpec) -> Path | None:
     """The user's own file, used in place, that a source node stands for; None for every other node."""
     if not getattr(spec.node, "is_local", False):
         return None
-    return spec.root / Path(spec.node.uri).expanduser()  # type: ignore[attr-defined]
+    return spec.root / expanded(spec.node.uri)  # type: ignore[attr-defined]
 
 
 class Catalogue(Protocol):

@@ -15,6 +15,7 @@ from mobuild.fingerprint import Digest, digest_bytes
 from mobuild.sources import local_digest, stage
 from mobuild.store import Store
 from mobuild.store.stat_cache import StatCache
+from tests.projects import recipe_project
 
 
 @pytest.fixture
@@ -286,3 +287,11 @@ def test_link_to_a_model_with_its_data_is_used_where_it_really_lies(tmp_path: Pa
     content = local_digest(tmp_path / "det.onnx", files)
 
     assert stage(content, tmp_path / "staged") == model
+
+
+def test_the_home_of_a_user_who_is_not_known_is_no_fault_of_ours(tmp_path: Path) -> None:
+    project = recipe_project(tmp_path, "  data: {kind: source, uri: ~nosuchuser/w.txt}\n")
+
+    done = project.mobuild("target=data", check=False)
+
+    assert f"source '{project.root}/~nosuchuser/w.txt': there is no such file" in done.errors[0]

@@ -114,7 +114,8 @@ def _place_shapes(wishes: Wishes, summary: Mapping[str, Any]) -> None:
     if "*" in wishes.shapes:
         names = [each["name"] for each in summary["inputs"]]
         if len(names) != 1:
-            raise ConfigError(f"adopt: a shape names no input, and the model has {', '.join(names)}", f"{names[0]}:…")
+            known = ", ".join(names) or "none"
+            raise ConfigError(f"adopt: a shape names no input, and the model has {known}", "write input:sizes")
         wishes.shapes = {names[0]: wishes.shapes["*"]}
 
 

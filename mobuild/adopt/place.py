@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.errors import ConfigError
+from mobuild.paths import expanded
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Place:
     root: Path
 
     def file(self, path: str) -> Path:
-        return self.here / Path(path).expanduser()
+        return self.here / expanded(path)
 
     def uri(self, path: str) -> str:
         """A path as a recipe says it: from the project's root, or as it is when it leads out of it."""
@@ -31,7 +32,7 @@ class Place:
     def maker(self, path: str) -> str:
         """What makes a file that is not there, where a recipe was adopted from a line that writes it; or nothing."""
         name = Path(path).name
-        for recipe in sorted(self.root.glob("recipes/*.yaml")):
+        for recipe in filter(Path.is_file, sorted(self.root.glob("recipes/*.yaml"))):
             text = recipe.read_text(encoding="utf-8", errors="replace")
             lines = [line for line in text.splitlines() if line.startswith("#   ")]
             written = {Path(word.rpartition("=")[2]).name for line in lines for word in line.split()}

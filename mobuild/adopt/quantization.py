@@ -7,7 +7,7 @@ from typing import Any
 
 from mobuild.adopt.options import ONE, SOME, SWITCH, Values
 from mobuild.adopt.options import read as read_options
-from mobuild.adopt.wishes import Wishes, choice
+from mobuild.adopt.wishes import Wishes, choice, number
 from mobuild.errors import ConfigError
 
 PREPROCESS: dict[str, int | str] = {
@@ -118,7 +118,7 @@ def _static_option(wishes: Wishes, quantized: dict[str, Any], raw: dict[str, Any
         raw[_RAW[name]] = True
         wishes.say(name, text, "raw", f"nodes.quantized.raw.{_RAW[name]}: true")
     elif name == "--minimum_real_range":
-        raw["MinimumRealRange"] = float(text)
+        raw["MinimumRealRange"] = number(name, text)
         wishes.say(name, text, "raw", f"nodes.quantized.raw.MinimumRealRange: {text}")
     elif name in _AS_IS or (name, text) in (("--quant_format", "qdq"), ("--weight_type", "qint8")):
         wishes.say(name, text, "ignored", note=_AS_IS.get(name, "the default"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from mobuild.errors import ConfigError
@@ -17,7 +18,7 @@ def size(flag: str, text: str, unit: str = "M") -> str:
         ConfigError: no size above 0.
     """
     found = re.fullmatch(r"(\d+\.?\d*(?:[eE]\d+)?)([BKMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    size_bytes = int(float(found[1]) * (1 << _UNITS[(found[2] or unit).upper()])) if found else 0
-    if size_bytes < 1:
+    size_bytes = float(found[1]) * (1 << _UNITS[(found[2] or unit).upper()]) if found else 0
+    if not 1 <= size_bytes < math.inf:
         raise ConfigError(f"adopt: {flag}: expected a size such as 4096, 4096M or 4G, found {text!r}")
-    return size_text(size_bytes)
+    return size_text(int(size_bytes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -107,6 +108,17 @@ def whole(flag: str, value: str) -> int:
         return int(value)
     except ValueError as error:
         raise ConfigError(f"adopt: {flag}: expected a whole number, found {value!r}") from error
+
+
+def number(flag: str, value: str) -> float:
+    """Raises ConfigError for what is no finite number."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise ConfigError(f"adopt: {flag}: expected a number, found {value!r}")
+    return found
 
 
 def choice(flag: str, value: str, known: Mapping[str, Any]) -> Any:

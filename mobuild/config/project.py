@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mobuild import faults
 from mobuild.errors import ConfigError, did_you_mean
+from mobuild.paths import expanded
 
 PACKAGE = Path(__file__).resolve().parents[1]
 _SETTINGS = ("recipe", "conf")  # keys of [tool.mobuild]
@@ -49,7 +50,7 @@ class Project:
     def cache(self, configured: str | None) -> Path:
         """`cache.dir`, else $MOBUILD_CACHE, else cache/ in the project; relative paths start at the root."""
         chosen = configured or os.environ.get("MOBUILD_CACHE") or "cache"
-        return self.root / Path(chosen).expanduser()
+        return self.root / expanded(chosen)
 
 
 def once(read: Callable[Concatenate[Project, P], T]) -> Callable[Concatenate[Project, P], T]:

@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mobuild.container import Container
 from mobuild.errors import ConfigError, did_you_mean
+from mobuild.paths import expanded
 
 _PLACE = ("python", "requirements", "image")
 _RUNNING = ("container", "container_options")
@@ -89,14 +90,14 @@ def _read(said: Mapping[str, Any], root: Path, where: str) -> Chosen:
         raise ConfigError(f"{where}: image and requirements exclude each other", "install the set in the image")
     if image:
         return Chosen(container=_container(said, image, python, where))
-    return Chosen(_interpreter(python, root), root / Path(requirements).expanduser() if requirements else None)
+    return Chosen(_interpreter(python, root), root / expanded(requirements) if requirements else None)
 
 
 def _interpreter(python: str, root: Path) -> Path | None:
     """The path as it is meant; a bare name that is no file of the project is looked up on PATH, later."""
     if not python:
         return None
-    path = Path(python).expanduser()
+    path = expanded(python)
     is_word = "/" not in python and not (root / path).exists()
     return path if path.is_absolute() or is_word else root / path
 

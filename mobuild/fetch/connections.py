@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from mobuild.errors import SourceError
+from mobuild.paths import expanded
 
 _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
@@ -84,10 +85,10 @@ def credentials(url: str) -> dict[str, str]:
         return _basic(unquote(parts.username), unquote(parts.password or ""))
     import netrc
 
-    place = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
+    place = expanded(os.environ.get("NETRC") or "~/.netrc")
     try:
         found = netrc.netrc(str(place)).authenticators(parts.hostname or "")
-    except (OSError, netrc.NetrcParseError, UnicodeDecodeError, RuntimeError):  # as requests and pip do
+    except (OSError, netrc.NetrcParseError, UnicodeDecodeError):  # as requests and pip do
         return {}
     return _basic(found[0] or "", found[2] or "") if found else {}
 

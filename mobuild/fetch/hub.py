@@ -21,6 +21,7 @@ from mobuild.fetch.hub_names import HubName, parse
 from mobuild.fetch.refusals import code_of
 from mobuild.fetch.taken import Listed, Taken
 from mobuild.fetch.uris import without_credentials
+from mobuild.paths import expanded
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -182,6 +183,6 @@ def _kept_token() -> str:
     if os.environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in hub_cache.TRUE:
         return ""
     try:
-        return Path(os.environ.get("HF_TOKEN_PATH") or hub_cache.home() / "token").expanduser().read_text()
+        return expanded(os.environ.get("HF_TOKEN_PATH") or hub_cache.home() / "token").read_text()
     except (OSError, UnicodeDecodeError):
         return ""

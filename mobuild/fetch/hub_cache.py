@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from mobuild.fetch.hub_names import HubName
+from mobuild.paths import expanded
 
 TRUE = ("1", "ON", "YES", "TRUE")
 
@@ -18,12 +19,12 @@ def is_offline() -> bool:
 def home() -> Path:
     """The folder of its cache and token."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
-    return Path(os.environ.get("HF_HOME") or default).expanduser()
+    return expanded(os.environ.get("HF_HOME") or default)
 
 
 def _folder(name: HubName) -> Path:
     cache = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or home() / "hub"
-    return Path(cache).expanduser() / "--".join((name.kind, *name.repository.split("/")))
+    return expanded(cache) / "--".join((name.kind, *name.repository.split("/")))
 
 
 def snapshots(name: HubName) -> Path:

@@ -29,6 +29,15 @@ def detector(path: Path, images: tuple[Any, ...] = ("batch", 3, "h", "w")) -> Pa
     return _saved(path, nodes, shapes[:1], shapes[1:], {"w": weights})
 
 
+def constant(path: Path) -> Path:
+    """y = 1, of no input."""
+    import numpy
+
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    one = {"one": numpy.ones(1, numpy.float32)}
+    return _saved(path, [helper.make_node("Identity", ["one"], ["y"])], [], [output], one)
+
+
 def encoder(path: Path) -> Path:
     """y = table[ids] · mask, ids and mask of shape (batch, sequence)."""
     import numpy

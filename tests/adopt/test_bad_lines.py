@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from adopted import calibration_cache, detector, encoder, written
+from adopted import calibration_cache, constant, detector, encoder, written
 
 from mobuild.errors import MobuildError
 
@@ -13,6 +13,12 @@ BAD = {  # line → status, part of the message, part of the hint
     "": (2, "expected a line", "mobuild adopt -- trtexec"),
     "trtexec --fp16": (2, "expected --onnx=…, found no model", "--onnx=det.onnx"),
     "trtexec --onnx=": (2, "--onnx: expected the path of an ONNX file", ""),
+    "trtexec --onnx=~nosuchuser/gone.onnx": (1, "~nosuchuser/gone.onnx: there is no such file", ""),
+    "trtexec --onnx=det.onnx --workspace=1e999": (2, "--workspace: expected a size", ""),
+    "onnxsim constant.onnx out.onnx --overwrite-input-shape 1,8": (2, "names no input, and the model has none", ""),
+    "python -m onnxruntime.quantization.static_quantize_runner -i det.onnx -o q.onnx --minimum_real_range some": (
+        *(2, "--minimum_real_range: expected a number, found 'some'", ""),
+    ),
     "trtexec --onnx=gone.onnx": (1, "gone.onnx: there is no such file", ""),
     "trtexec --onnx=det.onnx --onnx=bert.onnx": (2, "two models, det.onnx and bert.onnx", ""),
     "trtexec det.onnx": (2, "what is 'det.onnx'?", "--onnx=det.onnx"),
@@ -81,6 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("bad")
     detector(root / "det.onnx")
     encoder(root / "bert.onnx")
+    constant(root / "constant.onnx")
     (root / "broken.onnx").write_bytes(b"\xff\xfe no model")
     return root
 
@@ -120,6 +127,13 @@ def test_a_cache_of_another_tensorrt_and_another_graph_is_told(tmp_path: Path) -
         "c.cache: made by TensorRT 8.6.1, and TensorRT 10.5 takes a cache of its own version alone: the build will "
         "refuse it; calibrate anew",
     )
+
+
+def test_a_recipe_that_is_a_link_to_nothing_makes_no_file(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/.#det.yaml").symlink_to("me@machine.17")
+
+    assert refused(tmp_path, "trtexec --onnx=gone.onnx")[1] == "paths start at this folder"
 
 
 def refused(folder: Path, line: str) -> tuple[str, str]:

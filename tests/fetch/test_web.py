@@ -184,6 +184,16 @@ def test_netrc_is_honoured(server: Web, tmp_path: Path, monkeypatch: pytest.Monk
     assert server.asked[0].headers["authorization"] == "Basic bWU6aHVudGVyMg=="
 
 
+def test_without_a_home_nobody_is_asked_for_netrc(server: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user of a container who has a number and no name."""
+    monkeypatch.delenv("NETRC")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    server.answers["/w.pt"] = whole(CONTENT)
+
+    assert taken(server, tmp_path) == CONTENT
+
+
 def test_credentials_follow_redirects_on_their_own_host_alone(server: Web, tmp_path: Path) -> None:
     with web() as other:
         other.answers["/w.pt"] = whole(CONTENT)
