@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from mobuild.adopt.adopting import Adopted
 from mobuild.adopt.adopting import adopt as read
 from mobuild.adopt.place import Place
 from mobuild.contract.findings import Finding
@@ -17,7 +16,7 @@ from mobuild.report import messages
 from mobuild.report.checked import Checked
 from mobuild.report.checked import Place as Where
 from mobuild.verbs import check
-from mobuild.verbs.init import ignore_what_is_made
+from mobuild.verbs.init import ignore_what_is_made, write_new
 
 
 def adopt(
@@ -40,7 +39,7 @@ def adopt(
     """
     asked = [value for word in words for key, _, value in [word.partition("=")] if key == "hardware"]
     made = read(line, Place(Path.cwd(), root), version, name, taken, *asked[-1:])
-    paths = _write(made, root)
+    paths = write_new(made.files, root, "adopt")
     try:
         found = check.merged([compose(made.name)])
     except ConfigError:
@@ -59,16 +58,3 @@ def adopt(
     if form == "text":
         print(f"now: mobuild {shlex.join([f'target={made.target}', f'recipe={made.name}', *words])}")
     return 0
-
-
-def _write(made: Adopted, root: Path) -> list[Path]:
-    paths = []
-    for place, text in made.files.items():
-        path = root / place
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise MobuildError(f"adopt: {path}: cannot be written: {error.strerror}") from error
-        paths.append(path)
-    return paths

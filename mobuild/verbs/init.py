@@ -42,7 +42,7 @@ def init(
     """
     name, model = _taken_apart(words)
     started = _started(name, model, root, taken)
-    written = _write(started.files, root)
+    written = write_new(started.files, root)
     if started.is_remote:
         try:
             started = _fetched(started, root, compose)
@@ -94,7 +94,7 @@ def _fetched(started: Started, root: Path, compose: Callable[..., Job]) -> Start
     if errors or not placed:
         raise errors[0] if errors else SourceError(f"init: {started.name}: its model did not come")
     finished = started.finish(placed[0].path)
-    _write({place: text for place, text in finished.files.items() if place not in started.files}, root)
+    write_new({place: text for place, text in finished.files.items() if place not in started.files}, root)
     for place in started.files:
         (root / place).write_text(finished.files[place], encoding="utf-8")
     return finished
@@ -152,8 +152,12 @@ def check_name(name: str, root: Path, taken: Collection[str], model: str = "") -
         raise ConfigError(f"init: {path.with_suffix('.py')} is there already", f"{other}, or remove it first")
 
 
-def _write(files: Mapping[str, str], root: Path) -> list[Path]:
-    """Write all files, or none."""
+def write_new(files: Mapping[str, str], root: Path, verb: str = "init") -> list[Path]:
+    """Write all files, by path below `root`, or none; what is there already stays.
+
+    Raises:
+        StoreError: one cannot be written.
+    """
     written: list[Path] = []
     try:
         for place, text in files.items():
@@ -165,7 +169,7 @@ def _write(files: Mapping[str, str], root: Path) -> list[Path]:
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
-        raise StoreError(f"init: {error.filename or root}: cannot be written: {error.strerror}") from error
+        raise StoreError(f"{verb}: {error.filename or root}: cannot be written: {error.strerror}") from error
     return written
 
 

@@ -235,3 +235,15 @@ def test_a_size_that_no_one_gave_is_warned_of(folder: Project, line: str, taken:
     made = written(folder.root, line)
 
     assert list(made.warnings) == [f"no shape gives axis 'batch', 'h', 'w' a size: {taken}"]
+
+
+def test_a_file_of_ranges_that_is_there_is_left_alone(folder: Project) -> None:
+    calibration_cache(folder.root / "c.cache", "110000")
+    folder.write("recipes/det.ranges.json", "mine\n")
+    line = "trtexec --onnx=det.onnx --int8 --calib=c.cache --saveEngine=det.plan"
+
+    done = folder.mobuild("adopt", "--", *shlex.split(line), check=False)
+
+    assert done.errors == (f"adopt: {folder.root / 'recipes/det.ranges.json'}: cannot be written: File exists",)
+    assert (folder.root / "recipes/det.ranges.json").read_text() == "mine\n"
+    assert not (folder.root / "recipes/det.yaml").exists()
