@@ -25,6 +25,8 @@ from mobuild.runtime.runner import Tensor
 
 NAME = "toy"
 INFER = f"/v2/models/{NAME}/infer"
+GET = "GET /v2/health/live HTTP/1.1\r\nHost: a\r\n"
+POST = f"POST {INFER} HTTP/1.1\r\nHost: a\r\n"
 TOY = Model(
     name=NAME,
     version="3",
