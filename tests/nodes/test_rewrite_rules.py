@@ -122,26 +122,32 @@ def test_updates_of_a_part_of_the_data_stay(tmp_path: Path) -> None:
     assert built.measurements["rules"] == {"scatter_add": 0}
 
 
-def test_a_mask_of_fewer_axes_stays(tmp_path: Path) -> None:
-    """`x[rows] = 0` with a mask of rows: its places name rows and no elements."""
+def masked(path: Path, mask: list[Any], rest: list[int]) -> Path:
+    """`x[mask] = 0` with x of shape (n, 4); `rest` are the axes of x that the places do not name."""
     graph = helper.make_graph(
         [
             node("NonZero", ["mask"], ["n"]),
             node("Transpose", ["n"], ["t"]),
             node("Shape", ["t"], ["s"], end=1),
-            node("Concat", ["s", "four"], ["shape"], axis=0),
+            node("Concat", ["s", "rest"], ["shape"], axis=0),
             node("Expand", ["zero", "shape"], ["u"]),
             node("ScatterND", ["x", "t", "u"], ["y"]),
         ],
         "g",
-        [value("x", TensorProto.FLOAT, ["n", 4]), value("mask", TensorProto.BOOL, ["n"])],
+        [value("x", TensorProto.FLOAT, ["n", 4]), value("mask", TensorProto.BOOL, mask)],
         [value("y", TensorProto.FLOAT, ["n", 4])],
-        [numpy_helper.from_array(np.float32(0), "zero"), numpy_helper.from_array(np.array([4]), "four")],
+        [numpy_helper.from_array(np.float32(0), "zero"), numpy_helper.from_array(np.array(rest, np.int64), "rest")],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    onnx.save(model, tmp_path / "m.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
 
-    built = Rewrite(rules=("masked_put",)).build({"model": tmp_path / "m.onnx"}, tmp_path / "out.onnx")
+
+@pytest.mark.parametrize(("mask", "rest"), [(["n"], [4]), ([1, 4], [])], ids=["of rows", "of the first row"])
+def test_a_mask_of_another_shape_stays(tmp_path: Path, mask: list[Any], rest: list[int]) -> None:
+    """Its places name rows and no elements, or Where would repeat it for every row."""
+    model = masked(tmp_path / "m.onnx", mask, rest)
+
+    built = Rewrite(rules=("masked_put",)).build({"model": model}, tmp_path / "out.onnx")
 
     assert "ScatterND" in built.onnx["operators"]
     assert onnxmodel.summary(tmp_path / "out.onnx")["dynamic_axes"] == ["n"]

@@ -53,12 +53,21 @@ def masked_put(node: Any, write: Writer) -> bool:
     if nonzero is None or nonzero.op_type != "NonZero":
         return False
     mask, value = nonzero.input[0], write.single(updates, _ALIKE)
-    if not value or write.rank(mask) is None or write.rank(mask) != write.rank(data):
+    if not value or not _may_be_one_shape(write.shape(mask), write.shape(data)):
         return False
     if write.dtype(mask) != 9:  # onnx.TensorProto.BOOL
         mask = write("Cast", [mask], to=9)
     write("Where", [mask, write("Reshape", [value, write.ints([1])]), data], node.output[0])
     return True
+
+
+def _may_be_one_shape(mask: Any, data: Any) -> bool:
+    """Whether no axis is known to differ. Where would repeat the one that is 1, and ScatterND does not."""
+    if mask is None or data is None or len(mask) != len(data):
+        return False
+    return all(
+        a == b or (1 not in (a, b) and not (isinstance(a, int) and isinstance(b, int))) for a, b in zip(mask, data)
+    )
 
 
 def scatter_add(node: Any, write: Writer) -> bool:

@@ -52,10 +52,6 @@ class Writer:
     def shape(self, tensor: str) -> Any:
         return self._types.get(tensor, (0, None))[1]
 
-    def rank(self, tensor: str) -> Any:
-        shape = self.shape(tensor)
-        return None if shape is None else len(shape)
-
     def single(self, tensor: str, through: Sequence[str]) -> str:
         """The tensor of one element which `tensor` repeats, made by nodes of the operators `through`; else empty."""
         while (node := self.made.get(tensor)) is not None and node.op_type in through:
@@ -101,7 +97,8 @@ def drop_unused(graph: Any) -> None:
             break
         nodes = kept
     constants = [each for each in graph.initializer if each.name in read]
-    values = [each for each in graph.value_info if any(each.name in node.output for node in nodes)]
+    made = {name for node in nodes for name in node.output}
+    values = [each for each in graph.value_info if each.name in made]
     del graph.node[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(nodes)
     graph.initializer.extend(constants)
