@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -82,3 +83,16 @@ def test_one_run_alone_is_not_understood(project: Project) -> None:
 
     assert done.status == 2
     assert "why latest: expected two runs, or none" in done.err
+
+
+@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}], ids=["", "C"])
+@pytest.mark.parametrize("word", ["é→", "\udcff"], ids=["text", "no text"])
+def test_words_that_the_locale_cannot_write_are_in_run_json(tmp_path: Path, word: str, locale: dict[str, str]) -> None:
+    project = recipe_project(tmp_path, "  c: {kind: command, cmd: 'touch {out}', out: .txt}\n")
+
+    done = project.mobuild("target=c", f"nodes.c.cmd='touch {{out}} {word}'", env=locale, check=False)
+
+    (found,) = (project.root / "build/small").glob("*/run.json")
+    assert "fault in mobuild" not in done.err
+    overrides = "".join(json.loads(found.read_bytes())["overrides"])
+    assert os.fsencode(word) in overrides.encode("utf-8", "surrogateescape")

@@ -183,6 +183,6 @@ def _kept_token() -> str:
     if os.environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in hub_cache.TRUE:
         return ""
     try:
-        return expanded(os.environ.get("HF_TOKEN_PATH") or hub_cache.home() / "token").read_text()
+        return expanded(os.environ.get("HF_TOKEN_PATH") or hub_cache.home() / "token").read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return ""

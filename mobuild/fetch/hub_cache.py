@@ -41,6 +41,6 @@ def file(name: HubName, commit: str) -> Path | None:
 
 def _commit(name: HubName) -> str:
     try:
-        return (_folder(name) / "refs" / name.revision).read_text().strip() if is_offline() else ""
+        return (_folder(name) / "refs" / name.revision).read_text("utf-8").strip() if is_offline() else ""
     except (OSError, UnicodeDecodeError):
         return ""

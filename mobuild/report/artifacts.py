@@ -46,7 +46,7 @@ def variant_folder(job: Job) -> Path:
 def last_run(job: Job) -> Mapping[str, Any]:
     """The nodes of the last run.json of a job's variant; empty when there is none that can be read."""
     try:
-        nodes = json.loads((variant_folder(job) / "run.json").read_text())["nodes"].items()
+        nodes = json.loads((variant_folder(job) / "run.json").read_bytes())["nodes"].items()
         return {name: node for name, node in nodes if isinstance(node["state"], str)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}  # never run, or not ours any more
@@ -326,7 +326,7 @@ def _write(path: Path, document: Mapping[str, Any], passing: Sequence[str] = ())
         return
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text)
+    partial.write_bytes(text.encode("utf-8", "backslashreplace"))  # bytes that are no text become JSON's own escapes
     partial.replace(path)
 
 
