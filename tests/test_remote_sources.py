@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fetch.servers import Web, first, status, web, whole
+from mobuild import pins
+from tests.fetch.servers import Handler, Web, first, status, web, whole
 from tests.projects import Project, recipe_project
 
 COPY = "  c: {kind: command, cmd: 'cp -r {in.d} {out}', needs: {d: data}, out: .txt}\n"
@@ -120,6 +121,21 @@ def test_lock_pins_what_can_be_read_and_names_what_cannot(tmp_path: Path, server
         f"source '{server.url}/nosuch.bin': is not there: 404 Not Found\n  check its name and version",
     )
     assert f"{server.url}/w.bin" in (project.root / "recipes/small.lock").read_text()
+
+
+def test_lock_keeps_what_another_command_pinned_meanwhile(tmp_path: Path, server: Web) -> None:
+    project = project_of(tmp_path, f"{server.url}/w.bin")
+    other = pins.Pin("0" * 64, 7)
+
+    def answer(handler: Handler, number: int) -> None:
+        pins.write(project.root / "recipes/small.lock", {"s3://models/other.pt": other})
+        whole(b"weights")(handler, number)
+
+    server.answers["/w.bin"] = answer
+    project.mobuild("lock", "target=c")
+
+    found = pins.read(project.root / "recipes/small.lock")
+    assert (set(found), found["s3://models/other.pt"]) == ({f"{server.url}/w.bin", "s3://models/other.pt"}, other)
 
 
 def test_lock_waits_once_for_a_server_that_does_not_answer(tmp_path: Path, server: Web) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,33 +31,40 @@ def lock(jobs: Sequence[Job]) -> int:
             print(f"recipe {recipe!r}: no remote source to pin")
             continue
         _check_online(jobs[0], [*uris, *sets])
-        known = pins.read(path)
-        for uri in uris:
+        pins.read(path)  # a damaged one is told before anything is asked for
+        sources = [partial(_pin_source, path, uri, silent) for uri in uris]
+        for pin in [*sources, *(partial(_pin_set, path, prefix, node) for prefix, node in sets.items())]:
             try:
-                _check_answers(uri, silent)
-                messages.note(f"reads {pins.name_of(uri)}")
-                found = pins.pin(uri)
-                said = _said(uri, known.get(pins.name_of(uri)), found)
-                known[pins.name_of(uri)] = found
-                pins.write(path, known)  # one by one: the next may take hours, and be interrupted
-                print(f"{path}: {said}")
-            except MobuildError as error:
-                if isinstance(error, Unreachable):
-                    silent.setdefault(fetch.server_of(uri), pins.name_of(uri))
-                messages.error(error)
-                status = 1 if status == 1 else max(status, error.status)
-        for prefix, node in sets.items():
-            try:
-                messages.note(f"resolves {node.said}")
-                found_set = {prefix + name: pins.Pin(**told) for name, told in node.resolve().items()}
-                for name in sorted(found_set):
-                    print(f"{path}: {_said(name, known.get(name), found_set[name])}")
-                known = {name: pin for name, pin in known.items() if not name.startswith(prefix)} | found_set
-                pins.write(path, known)
+                pin()
             except MobuildError as error:
                 messages.error(error)
                 status = 1 if status == 1 else max(status, error.status)
     return status
+
+
+def _pin_source(path: Path, uri: str, silent: dict[str, str]) -> None:
+    """Read a source and write its pin at once: the next may take hours, and be interrupted."""
+    _check_answers(uri, silent)
+    name = pins.name_of(uri)
+    messages.note(f"reads {name}")
+    try:
+        found = pins.pin(uri)
+    except Unreachable:
+        silent.setdefault(fetch.server_of(uri), name)
+        raise
+    known = pins.read(path)  # anew, since another command may have written meanwhile
+    pins.write(path, {**known, name: found})
+    print(f"{path}: {_said(uri, known.get(name), found)}")
+
+
+def _pin_set(path: Path, prefix: str, node: Any) -> None:
+    """Resolve a set of packages, and write its pins in place of those of before."""
+    messages.note(f"resolves {node.said}")
+    found = {prefix + name: pins.Pin(**told) for name, told in node.resolve().items()}
+    known = pins.read(path)
+    pins.write(path, {name: pin for name, pin in known.items() if not name.startswith(prefix)} | found)
+    for name in sorted(found):
+        print(f"{path}: {_said(name, known.get(name), found[name])}")
 
 
 def to_pin(jobs: Sequence[Job]) -> dict[Path, tuple[str, list[str], dict[str, Any]]]:
