@@ -75,7 +75,7 @@ def write(path: Path, pins: Mapping[str, Pin]) -> None:
     text = json.dumps({"schema": _SCHEMA, "sources": sources}, indent=2, sort_keys=True, ensure_ascii=False)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.write_bytes((text + "\n").encode("utf-8", "backslashreplace"))  # in JSON's own escapes
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

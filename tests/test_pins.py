@@ -152,3 +152,9 @@ def test_containers_of_one_account_have_pins_of_their_own() -> None:
 
     assert pins.name_of(first) == first != pins.name_of(second)
     assert pins.name_of("az://me:hunter2@account.dfs.core.windows.net/w.pt") == "az://account.dfs.core.windows.net/w.pt"
+
+
+def test_a_name_that_is_no_text_comes_back(tmp_path: Path) -> None:
+    pins.write(tmp_path / "det.lock", {"s3://b/\udcff.pt": Pin(SHA256, 7)})
+
+    assert list(pins.read(tmp_path / "det.lock")) == ["s3://b/\udcff.pt"]

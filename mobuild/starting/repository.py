@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from mobuild import fetch
 from mobuild.adopt.place import Place
@@ -58,7 +59,7 @@ def uri_of(word: str) -> str:
     found = _PAGE.fullmatch(word)
     if not found:
         return word
-    name, revision, file = found.groups()
+    name, revision, file = (part and unquote(part) for part in found.groups())
     return f"hf:{name}{f'/{file}' if file else ''}{f'@{revision}' if revision else ''}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from mobuild.starting.repository import uri_of
 from tests.fetch.servers import Repository, Web, serve_hub, web
 from tests.projects import Finished, Project
 from tests.starting import saved
@@ -271,3 +272,9 @@ def test_what_cannot_be_begun_at_is_said_and_leaves_nothing(
     assert done.status in (1, 2)
     assert done.errors[0].startswith(says)
     assert [path.name for path in project.root.iterdir() if path.name != "build"] == []
+
+
+def test_an_address_of_a_page_is_unquoted() -> None:
+    page = "https://huggingface.co/org/net/blob/refs%2Fpr%2F1/onnx/my%20model.onnx"
+
+    assert uri_of(page) == "hf:org/net/onnx/my model.onnx@refs/pr/1"
