@@ -104,6 +104,8 @@ def look(path: Path, shown: str) -> Contents:
             return _legacy(path, shown)
     except OSError as error:
         raise SourceError(f"source {shown!r}: cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise SourceError(f"source {shown!r}: holds a network within itself", _SAVE_NETWORK) from error
     raise SourceError(
         f"source {shown!r}: is no file of torch, safetensors or ONNX",
         "an ONNX file ends with .onnx; else see what it is",

@@ -186,6 +186,15 @@ def test_what_only_looks_like_weights_is_named(tmp_path: Path, content: Callable
     assert str(caught.value).startswith(f"source 'w.pt': {says}")
 
 
+def test_a_network_within_itself_is_told(tmp_path: Path) -> None:
+    network = b"cnet\nNet\n)\x81q\x00}X\x08\x00\x00\x00_modules}X\x04\x00\x00\x00selfh\x00ssb"
+    before = b"".join(pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {}))
+    (tmp_path / "w.pt").write_bytes(before + b"\x80\x02}X\x05\x00\x00\x00model" + network + b"s.")
+
+    with pytest.raises(SourceError, match="holds a network within itself"):
+        looked(tmp_path / "w.pt")
+
+
 @pytest.mark.parametrize(
     "opcodes", [b".", b"0.", b"R.", b"(.", b"h\x05.", b"u.", b"\x93.", b"\x85.", b"a.", b"b.", b"cos\nsystem\nK\x01R."]
 )
