@@ -29,8 +29,9 @@ from mobuild.whereabouts import located, shown
 class Planner:
     """Makes plans against one store. Unless `judges` is false, what no engine can be made of blocks its readers."""
 
-    def __init__(self, store: Store, keys: Keys, judges: bool = True) -> None:
-        self.store, self.keys, self.judges = store, keys, judges
+    def __init__(self, store: Store, keys: Keys, judges: bool = True, parses: bool = False) -> None:
+        """`parses` files of the user's to judge them, which imports onnx; records tell of all other models."""
+        self.store, self.keys, self.judges, self.parses = store, keys, judges, parses
         self._drafts = Drafts(keys, store.files)
         self._foreign: dict[str, Mapping[str, Any]] = {}  # digest of a file of the user's → its summary
         self.jobs: tuple[Job, ...] = ()
@@ -117,7 +118,7 @@ class Planner:
     def _summary(self, producer: Step) -> Mapping[str, Any]:
         """What is known of a model that a stale step reads: by its record, or by the file of the user's, which is
         parsed then; nothing of what is no model, which the step itself will tell."""
-        if producer.record or not producer.source:
+        if producer.record or not producer.source or not self.parses:
             return producer.record.onnx if producer.record else {}
         if producer.source.digest not in self._foreign:
             try:

@@ -73,14 +73,15 @@ def test_what_simplifying_does_not_mend_is_refused_before_anything_is_built(file
     assert not [*files.cache.glob("records/*/*")]
 
 
-def test_a_plan_shows_it_as_well(files: Project) -> None:
+def test_a_plan_parses_no_model(files: Project) -> None:
+    """It imports no onnx; check does, and so does the build, before anything is built."""
     onnx.save(determinant(), files.root / "m.onnx")
+    words = ("model=m.onnx", "hardware=l4", "shapes.n=4")
 
-    done = files.mobuild("plan", "model=m.onnx", "hardware=l4", "shapes.n=4", check=False)
+    planned, checked = files.mobuild("plan", *words), files.mobuild("check", *words, check=False)
 
-    line = next(line for line in done.out.splitlines() if line.startswith("blocked"))
-    assert "sanitized" in line
-    assert "R10: node 'y': operator Det" in line
+    assert [line.split()[0] for line in planned.out.splitlines()] == ["fresh", "stale", "waiting"]
+    assert (checked.status, "R10" in checked.out) == (1, True)
 
 
 def test_what_simplifying_mends_is_built(files: Project) -> None:

@@ -34,7 +34,7 @@ class Session:
         """
         store = Store.open(jobs[0].settings.cache, make)
         keys = Keys(store.local)
-        return Session(store, keys, Planner(store, keys))
+        return Session(store, keys, Planner(store, keys, parses=make))
 
     def plan(self, jobs: Sequence[Job]) -> Plan:
         """The steps of `jobs`, whose constraints have their baselines."""

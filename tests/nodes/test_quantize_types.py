@@ -14,6 +14,7 @@ from quantizing import convolutions, cosine, of_type, quantize, run, save, types
 from mobuild import onnxmodel
 from mobuild.errors import NodeFailed
 from mobuild.nodes.quantize import Quantize
+from tests.projects import Project
 from tests.transformer import ranges, sentences, transformer
 
 
@@ -117,6 +118,54 @@ def test_sizes_are_computed_in_float32(tmp_path: Path) -> None:
     _, out = quantize(Quantize("fp16"), model)
 
     assert run(out, {"x": numpy.ones(4099, numpy.float32)}).shape == (4099,)
+
+
+GRID = """\
+<ir_version: 9, opset_import: ["" : 20]>
+net (float[batch, 4, w] x) => (float[batch, 4, w] y)
+<int64 axis = {2}, float zero = {0}, float one = {1}, float half = {0.5}, float[1] low = {-1e30}, float[1] none = {0}>
+{
+  activated = Sigmoid (x)
+  shape = Shape (activated)
+  size = Gather <axis = 0> (shape, axis)
+  number = Cast <to = 1> (size)
+  counted = Range (zero, number, one)
+  centres = Add (counted, half)
+  is_first = Less (centres, one)
+  mask = Where (is_first, none, low)
+  moved = Sub (activated, centres)
+  y = Add (moved, mask)
+}
+"""
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_coordinates_that_are_made_of_sizes_stay_float32_up_to_the_data(tmp_path: Path, precision: Any) -> None:
+    """A mask that is chosen by them goes along with the data: in half its lowest number is clipped, not infinite."""
+    model = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(GRID), model)
+
+    _, out = quantize(Quantize(precision), model)
+
+    low = TensorProto.FLOAT16 if precision == "fp16" else TensorProto.BFLOAT16
+    found = types(out)
+    inputs = {node.op_type: [found[name] for name in node.input] for node in onnx.load(out).graph.node}
+    assert inputs["Range"] == [TensorProto.FLOAT] * 3
+    assert found["centres"] == TensorProto.FLOAT
+    assert inputs["Sub"] == [low, low]
+    assert found["mask"] == low
+
+
+def test_tensorrt_rtx_builds_an_engine_of_a_grid_in_half(tmp_path: Path) -> None:
+    pytest.importorskip("tensorrt_rtx")
+    project = Project(tmp_path / "project", tmp_path / "cache")
+    project.root.mkdir()
+    onnx.save(onnx.parser.parse_model(GRID), project.root / "grid.onnx")
+
+    words = ("hardware=l4", "precision=fp16", "shapes.batch=1", "shapes.w=[4,8,64]")
+    done = project.mobuild("target=engine", "model=grid.onnx", *words)
+
+    assert Path(project.root, done.out.strip()).stat().st_size
 
 
 def test_tensors_that_a_branch_reads_stay_as_it_expects_them(tmp_path: Path) -> None:

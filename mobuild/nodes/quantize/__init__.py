@@ -44,7 +44,7 @@ class Quantize:
     """
 
     kind: ClassVar[str] = "quantize"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = False
     instead_of: ClassVar[Mapping[str, str]] = {"calibration": "precision=fp32"}  # what needs no such input
 
@@ -158,7 +158,7 @@ class Quantize:
         if is_half:
             sensitive.least_scales(model)
         types, opset = lowering.types_of(model), lowering.opset_of(model)
-        kept = sensitive.sensitive(model, is_half, self.keep_fp32)
+        kept = sensitive.sensitive(model, is_half, self.keep_fp32, types)
         lowered = frozenset(
             lowering.key(node)
             for node in model.graph.node

@@ -3,13 +3,14 @@
 float16 ends at 65504 and at 6e-8. A sum of squares leaves that range where the values themselves do not, so
 reductions, powers and exponentials stay float32, with what carries their results to a division (norms), and
 so does softmax, whose sum decides every element.
-What computes sizes stays as well: half counts exactly to 2048 only.
+What computes sizes stays as well: half counts exactly to 2048 only. So do coordinates that are made of sizes (the grid
+of a detector's head), up to where they meet data; TensorRT-RTX 1.7 builds no engine of a grid in half.
 """
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +64,7 @@ _DIVIDERS = frozenset(("Div", "Reciprocal", "Log", "Pow"))
 _UNARY = frozenset(("Sqrt", "Expand", "Unsqueeze", "Squeeze", "Identity", "Reshape", "Abs", "Clip"))
 _WITH_CONSTANT = frozenset(("Add", "Mul", "Max", "Min", "Sub"))
 _FLOATS = (1, 10, 11, 16)  # onnx.TensorProto.FLOAT, FLOAT16, DOUBLE, BFLOAT16
+_INTEGERS = (6, 7)  # INT32, INT64: what sizes are
 _LISTED = 8
 
 
@@ -74,14 +76,15 @@ class Kept:
     warnings: list[str] = field(default_factory=list)
 
 
-def sensitive(model: Any, is_half: bool, patterns: Sequence[str]) -> Kept:
-    """Nodes of sensitive operators, those that `patterns` match, those that compute sizes, and (in half)
-    those whose constants leave its range."""
+def sensitive(model: Any, is_half: bool, patterns: Sequence[str], types: Mapping[str, int]) -> Kept:
+    """Nodes of sensitive operators, those that `patterns` match, those that compute sizes or coordinates, and (in
+    half) those whose constants leave its range. `types` are those of the tensors (onnx.TensorProto)."""
     found = Kept()
     for node in model.graph.node:
         if node.op_type in SENSITIVE or matches(node, patterns):
             found.nodes.add(key(node))
-    found.nodes |= _computing_sizes(model.graph)
+    derived = _of_sizes(model.graph)
+    found.nodes |= _computing_sizes(derived) | _coordinates(model.graph, derived, types)
     if is_half:
         _keep_extremes(model.graph, found)
         found.nodes |= _growing(model.graph)
@@ -127,16 +130,36 @@ def least_scales(model: Any) -> None:
                 tensor.CopyFrom(numpy_helper.from_array(np.maximum(values, np.float32(_LEAST_SCALE)), tensor.name))
 
 
-def _computing_sizes(graph: Any) -> set[str]:
-    """Nodes between a `Shape` and a `Cast` to integers, fed by sizes alone: they compute sizes or indices."""
+def _of_sizes(graph: Any) -> dict[str, Any]:
+    """Nodes that are fed by sizes alone, by output."""
     made = {each.name for each in graph.initializer}
-    derived: dict[str, Any] = {}  # by output
+    derived: dict[str, Any] = {}
     for node in graph.node:
         given = [name for name in node.input if name and name not in made]
         if node.op_type == "Constant":
             made.update(node.output)
         elif node.op_type in ("Shape", "Size") or (given and all(name in derived for name in given)):
             derived.update((name, node) for name in node.output)
+    return derived
+
+
+def _coordinates(graph: Any, derived: Mapping[str, Any], types: Mapping[str, int]) -> set[str]:
+    """Nodes that compute with sizes as numbers. A choice between constants (a mask) is none."""
+    outputs: set[str] = set()
+    found: set[str] = set()
+    for node in graph.node:
+        if not node.output or node.output[0] not in derived or node.op_type == "Where":
+            continue
+        is_float = types.get(node.output[0]) in _FLOATS
+        begins = node.op_type == "Range" or (node.op_type == "Cast" and types.get(node.input[0]) in _INTEGERS)
+        if (is_float and begins) or not outputs.isdisjoint(node.input):
+            outputs.update(node.output)
+            found.add(key(node))
+    return found
+
+
+def _computing_sizes(derived: Mapping[str, Any]) -> set[str]:
+    """Nodes between a `Shape` and a `Cast` to integers, fed by sizes alone: they compute sizes or indices."""
     waiting = [node for node in derived.values() if node.op_type == "Cast" and node.attribute[0].i not in _FLOATS]
     found: set[str] = set()
     while waiting:
