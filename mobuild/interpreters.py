@@ -16,6 +16,10 @@ from mobuild.errors import ToolchainError
 from mobuild.versions import version_key
 
 REMEDY = "python: of the node, or toolchain.python, names an interpreter, such as ./venv/bin/python"
+ABSENT = (
+    f"{REMEDY}\nits versions are in the keys: make it here as well,"
+    " or pin them by toolchain.requirements=export.lock,\nof which a plan needs no environment"
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ def find(named: Path, project: Path, search: str | None = None) -> Interpreter:
     if not named.is_absolute():
         place = shutil.which(named.name, path=search)
         if place is None:
-            raise ToolchainError(f"python {str(named)!r}: there is no such program on PATH", REMEDY)
+            raise ToolchainError(f"python {str(named)!r}: there is no such program on PATH", ABSENT)
         found = find(Path(os.path.abspath(place)), project)  # noqa: PTH100 - links tell environments apart
         return Interpreter(found.path, found.files, (*found.variables, "PATH"))
     if named.is_dir() and (named / "bin/python").exists():
@@ -50,7 +54,7 @@ def find(named: Path, project: Path, search: str | None = None) -> Interpreter:
             f"python {str(named)!r}: leads to '{named.readlink()}', which is gone", "make the environment anew"
         )
     if not named.is_file():
-        raise ToolchainError(f"python {str(named)!r}: there is no such file", REMEDY)
+        raise ToolchainError(f"python {str(named)!r}: there is no such file", ABSENT)
     return Interpreter(named)
 
 

@@ -217,9 +217,9 @@ def _corners(entry: Mapping[str, Any], sizes: Sizes, where: str) -> tuple[Shape,
     shape = tuple(
         place if isinstance(axis, str) and place in sizes else axis for axis, place in zip(axes(entry), places)
     )
-    for i, axis in enumerate(shape):
-        if isinstance(axis, str) and axis not in sizes:
-            raise Refused(_missing(entry, i, axis, where), _remedy(axis, sizes))
+    missing = [axis for axis in dict.fromkeys(shape) if isinstance(axis, str) and axis not in sizes]
+    if missing:
+        raise Refused(_missing(entry, shape.index(missing[0]), missing[0], where), _remedy(missing, sizes))
     low, best, high = (
         tuple(sizes[axis][corner] if isinstance(axis, str) else axis for axis in shape) for corner in range(3)
     )
@@ -232,6 +232,7 @@ def _missing(entry: Mapping[str, Any], i: int, axis: str, where: str) -> str:
     return f"{where}input {entry['name']!r}, axis {i}: {axis!r} has no size in shapes"
 
 
-def _remedy(axis: str, sizes: Sizes) -> str:
+def _remedy(missing: Sequence[str], sizes: Sizes) -> str:
     known = f"\nshapes names {', '.join(map(repr, sizes))}" if sizes else ""
-    return f"add shapes.{axis}=[min,opt,max], or one number{known}"
+    words = " ".join(f"shapes.{axis}=[min,opt,max]" for axis in missing)
+    return f"add {words}, or one number{' each' * (len(missing) > 1)}{known}"

@@ -21,7 +21,7 @@ from mobuild.distributions import Providers, editable_trees, installed, normaliz
 from mobuild.errors import ToolchainError
 from mobuild.fingerprint import digest_bytes
 from mobuild.firstparty import is_installed
-from mobuild.interpreters import REMEDY
+from mobuild.interpreters import ABSENT, REMEDY
 from mobuild.signals import signal_name
 
 OLDEST = (3, 8)
@@ -66,7 +66,7 @@ def probe(python: Path, cache: Path, oldest: tuple[int, ...] = OLDEST, seconds: 
     # not resolved: a virtual environment's python is a link
     python = Path(os.path.abspath(python))  # noqa: PTH100
     if not python.is_file():
-        raise ToolchainError(f"python {str(python)!r}: there is no such file", REMEDY)
+        raise ToolchainError(f"python {str(python)!r}: there is no such file", ABSENT)
     kept = cache / f"{digest_bytes(os.fsencode(python))}.json"
     document: Any = _remembered(kept, python)
     if document is None:

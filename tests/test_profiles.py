@@ -112,7 +112,7 @@ def test_unnamed_axis_goes_by_input_and_place() -> None:
             TEXT,
             {},
             "input 'ids', axis 0: 'batch' has no size in shapes",
-            "add shapes.batch=[min,opt,max], or one number",
+            "add shapes.batch=[min,opt,max] shapes.seq=[min,opt,max], or one number each",
         ),
         (
             STATIC,

@@ -60,7 +60,8 @@ def adopt(
     if not model.is_file():
         raise SourceError(
             f"adopt: {wishes.model}: there is no such file in {place.here}",
-            place.maker(wishes.model) or "paths start at this folder",
+            place.maker(wishes.model)
+            or "paths start at this folder; a recipe names the axes of the file, so make it first",
         )
     summary = _summary(model)
     _place_shapes(wishes, summary)

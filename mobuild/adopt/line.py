@@ -73,7 +73,11 @@ def read(words: Sequence[str]) -> Line:
     cut = next((i for i, word in enumerate(found) if _CUT.match(word)), len(found))
     found, after = found[:cut], tuple(found[cut:])
     if not found:
-        raise ConfigError("adopt: expected a line", "mobuild adopt -- trtexec --onnx=det.onnx --saveEngine=det.plan …")
+        raise ConfigError(
+            "adopt: expected a line",
+            "mobuild adopt -- trtexec --onnx=det.onnx --saveEngine=det.plan …; "
+            "mobuild adopt - < build.sh tells which lines of a script it takes",
+        )
     for i, word in enumerate(found):
         if called := _called(PurePath(word).name, found[i + 1 :]):
             tool, used = called
@@ -93,10 +97,18 @@ def _refuse_several(text: str) -> None:
             held = ""
         held = held.removesuffix("\\")
     if len(commands) > 1:
-        told = "\n".join(f"line {number}: {command}" for number, command in commands)
+        known = [(number, command) for number, command in commands if _has_tool(command)] or commands
+        told = "\n".join(f"line {number}: {command}" for number, command in known)
+        unset = ", its variables filled in" if any("$" in command for _, command in known) else ""
         raise ConfigError(
-            f"adopt: expected one command, found {len(commands)}", f"adopt one at a time: mobuild adopt -- …\n{told}"
+            f"adopt: expected one command, found {len(commands)}",
+            f"adopt one at a time{unset}: mobuild adopt -- …\n{told}",
         )
+
+
+def _has_tool(command: str) -> bool:
+    words = _split(command)
+    return any(_called(PurePath(word).name, words[i + 1 :]) for i, word in enumerate(words))
 
 
 def _is_whole(text: str) -> bool:

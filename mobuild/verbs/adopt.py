@@ -55,6 +55,6 @@ def adopt(
     report.write(made, [str(path) for path in paths], found, form)
     if made.version and not asked:
         messages.note(f"checked for a CPU; for a card: mobuild check recipe={made.name} hardware=l4")
-    if form == "text":
+    if form == "text" and not any(each.finding and each.finding.severity == "error" for each in found):
         print(f"now: mobuild {shlex.join([f'target={made.target}', f'recipe={made.name}', *words])}")
     return 0

@@ -46,8 +46,9 @@ def answer(folder: Path, job: Job, place: str, module: str, words: Sequence[str]
     try:
         return json.loads(done.stdout)
     except ValueError as error:
-        said = done.stderr.strip().removeprefix("error: ")
-        raise ConfigError(f"{place}, these words cannot be composed: {said}", "name a later revision") from error
+        said, _, hint = done.stderr.strip().removeprefix("error: ").replace(f"{folder}/", "").partition("\n")
+        hint = hint.replace("\n  ", "\n").strip()
+        raise ConfigError(f"{place}, these words cannot be composed: {said}", hint) from error
 
 
 @contextmanager
