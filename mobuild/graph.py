@@ -15,7 +15,7 @@ from typing import Protocol
 
 from mobuild import libraries
 from mobuild.container import Container
-from mobuild.errors import GraphError, did_you_mean
+from mobuild.errors import ConfigError, GraphError, did_you_mean
 from mobuild.node import Node
 from mobuild.paths import expanded
 
@@ -135,10 +135,23 @@ def _visit(
     if name in nodes:
         return
     spec = catalogue.spec(name)
-    needs = {role: _through(catalogue, _look_up(catalogue, spec, role, text)) for role, text in spec.needs.items()}
-    for need in needs.values():
-        _visit(catalogue, need.node, (*path, name), nodes, edges)
+    found = {role: _look_up(catalogue, spec, role, text) for role, text in spec.needs.items()}
+    needs: dict[str, Need] = {}
+    for role, need in found.items():
+        try:
+            needs[role] = _through(catalogue, need)
+            _visit(catalogue, needs[role].node, (*path, name), nodes, edges)
+        except ConfigError as error:
+            _name_the_asker(error, spec, need)
+            raise
     nodes[name], edges[name] = spec, needs
+
+
+def _name_the_asker(error: ConfigError, spec: NodeSpec, need: Need) -> None:
+    """Say of a fault at the top of a recipe that a chain came there for want of a node of its own."""
+    chain, dot, _ = spec.name.rpartition(".")
+    if dot and "." not in need.node:
+        error.hint += f"\n{spec.name!r} needs {need.node!r} of the recipe itself: chain {chain!r} has none of its own"
 
 
 def _refuse_cycle(catalogue: Catalogue, names: Sequence[str]) -> None:

@@ -183,3 +183,20 @@ def test_a_variable_that_is_not_set_is_named_with_the_fix(tmp_path: Path) -> Non
 
     assert "Environment variable 'NOPE_A' not found" in said
     assert said.endswith("set it, or say what stands for it: ${oc.env:NOPE_A,null}")
+
+
+def test_a_fault_at_the_top_names_the_chain_that_came_there(tmp_path: Path) -> None:
+    nodes = """\
+nodes:
+  cls:
+    precision: int8
+    model: {kind: command, cmd: "touch {out}", out: .onnx}
+    quantized: {kind: quantize, needs: {model: model}}
+"""
+
+    message = planned(written(tmp_path, STANDARD + nodes), "target=cls.quantized")
+
+    assert message.startswith("recipe 'det', node 'onnx': the field 'model' has no value\n")
+    assert message.endswith(
+        "\n  'cls.quantized' needs 'calibration' of the recipe itself: chain 'cls' has none of its own"
+    )
