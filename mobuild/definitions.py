@@ -21,7 +21,8 @@ def lacks(reference: str, folder: Path, project: Path) -> tuple[str, str]:
     looked into.
     """
     where, attribute = usercode.split(reference)
-    places = [folder / where] if usercode.is_file(where) else _modules(where, [*map(Path, code_places(str(folder), str(project)))])
+    folders = [Path(place) for place in code_places(str(folder), str(project))]
+    places = [folder / where] if usercode.is_file(where) else _modules(where, folders)
     path = next((each for each in places if each.is_file()), None)
     names = _defined(path) if path else None
     wanted = attribute.partition(".")[0]
