@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mobuild.report.artifacts import last_run
+from mobuild.report.documents import last_run
 from mobuild.steps import Plan, Step, verdict
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from mobuild.report.artifacts import SCHEMA, record_document
+from mobuild.report.documents import SCHEMA, record_document
 from mobuild.report.naming import Names, Place
 from mobuild.store import Store
 from mobuild.store.finding import Match, Subject, members

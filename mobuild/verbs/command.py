@@ -16,7 +16,7 @@ from mobuild.facts.releases import PRODUCTS, release
 from mobuild.graph import local_source
 from mobuild.job import Job
 from mobuild.report import messages
-from mobuild.report.artifacts import artifact_path
+from mobuild.report.documents import artifact_path
 from mobuild.steps import Plan, Step
 from mobuild.verbs.session import Session, findings, refuse
 

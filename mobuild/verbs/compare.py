@@ -16,8 +16,8 @@ from typing import Any
 
 from mobuild.job import Job
 from mobuild.report import compared
-from mobuild.report.artifacts import record_document
 from mobuild.report.comparison import SCHEMA, Node, Side, comparison, pairs
+from mobuild.report.documents import record_document
 from mobuild.store import Record, Store
 from mobuild.verbs.sides import side
 

@@ -12,7 +12,7 @@ from mobuild.errors import SourceError
 from mobuild.job import Settings
 from mobuild.observers.environment import secret_values
 from mobuild.report import inspection, messages, provenance
-from mobuild.report.artifacts import record_document
+from mobuild.report.documents import record_document
 from mobuild.store import Store
 from mobuild.store.finding import Subject, find
 

@@ -12,7 +12,7 @@ from mobuild.executors.local import cleaned
 from mobuild.graph import local_source
 from mobuild.job import Job
 from mobuild.report import messages
-from mobuild.report.artifacts import last_run
+from mobuild.report.documents import last_run
 from mobuild.steps import Step, cause
 from mobuild.verbs.session import Session
 

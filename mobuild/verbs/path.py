@@ -9,7 +9,7 @@ from mobuild.errors import MobuildError, NodeFailed
 from mobuild.graph import local_source
 from mobuild.job import Job
 from mobuild.report import messages
-from mobuild.report.artifacts import artifact_path
+from mobuild.report.documents import artifact_path
 from mobuild.report.explanation import reasons
 from mobuild.steps import Plan, Step, cause
 from mobuild.store import Store

@@ -12,7 +12,7 @@ from pathlib import Path
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.job import Job
 from mobuild.report import messages
-from mobuild.report.artifacts import last_run
+from mobuild.report.documents import last_run
 from mobuild.steps import cause
 from mobuild.store.failures import Owner
 from mobuild.verbs.session import Session

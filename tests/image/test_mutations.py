@@ -12,7 +12,7 @@ import pytest
 
 from mobuild.image import debian
 from tests.image.packages import deb
-from tests.image.test_build import ARCHITECTURE, World, pin
+from tests.image.worlds import ARCHITECTURE, World, pin
 
 PROOFS = {"image_proof", "image_sbom"}
 ABOVE = {*PROOFS, "image"}
