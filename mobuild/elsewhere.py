@@ -85,7 +85,8 @@ def refuse_missing_script(spec: NodeSpec) -> None:
             was built elsewhere can stand for it.
     """
     if missing := _missing_script(spec):
-        raise NodeFailed(f"node {spec.name!r}: cmd: {missing}", "relative paths begin at the project, or at cwd")
+        hints = ("relative paths begin at the project, or at cwd", *getattr(spec.node, "hints", ()))
+        raise NodeFailed(f"node {spec.name!r}: cmd: {missing}", "\n".join(hints))
 
 
 def _missing_script(spec: NodeSpec) -> str:

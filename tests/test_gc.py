@@ -280,7 +280,8 @@ from mobuild.store import Store, gc
 limits = gc.Limits(None, 0, 1e9)
 while not Path("stop").exists():
     store = Store.open(Path(sys.argv[1]))
-    shutil.rmtree(store.local / "refs", ignore_errors=True)
+    for refs in (store.local / "refs").iterdir():  # not the folder: without it others take the store for read-only
+        shutil.rmtree(refs, ignore_errors=True)
     with store.claims.removing():
         found = gc.survey(store, limits)
         chosen = gc.choose(found, limits, 1 << 62)

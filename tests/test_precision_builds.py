@@ -76,7 +76,7 @@ def test_bfloat16_for_a_cpu_is_refused_before_anything_runs(project: Project) ->
     assert done.errors == (
         "recipe 'encoder', hardware 'cpu': R3: node 'engine': precision bf16: ONNX Runtime has no bfloat16 kernels for "
         "CPUs\n"
-        "  choose another precision=…, hardware=… or backend=…",
+        "  precision=fp32, or another hardware=… or backend=…",
     )
 
 

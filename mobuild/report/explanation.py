@@ -9,7 +9,7 @@ from mobuild.steps import Plan, Step, verdict
 def reasons(planned: Plan, step: Step) -> tuple[str, ...]:
     """All that `plan` and `why` tell about a step, one sentence each."""
     said = (*step.reasons, *_command(step), *_to_fetch(step), *misses(planned, step), *_last_failure(planned, step))
-    return (*said, *(getattr(step.spec.node, "hints", ()) if step.state == "stale" else ()))
+    return (*said, *(getattr(step.spec.node, "hints", ()) if step.state in ("stale", "blocked") else ()))
 
 
 def misses(planned: Plan, step: Step) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def test_a_message_is_explained_also_from_a_log(project: Project) -> None:
         (["nowhere.log"], "error: doctor: there is no file 'nowhere.log'"),
         (["hardware=l21"], "error: there is no hardware 'l21'. Did you mean 'l20'?"),
         (["-m", "hardware=l4,l20"], "error: doctor: what is '-m'?"),
-        (["format=yaml"], "error: format: expected one of"),
+        (["format=yaml"], "error: doctor: format: expected one of"),
         (["hardwear=l4"], "error: there is no key 'hardwear'. Did you mean 'hardware'?"),
     ],
 )

@@ -18,6 +18,7 @@ from tests.projects import Project
 NODES = ("one", "pair", "three", "last")
 RECIPE = """\
 # @package _global_
+secrets: [RUNS]  # where runs are counted is no input
 nodes:
   data: {kind: source, uri: data}
   one: {kind: command, cmd: "sh step.sh one {out} {in.data}/a.txt {in.data}/b.txt", needs: {data: data}, out: .txt}

@@ -141,7 +141,7 @@ def test_it_is_known_beforehand_that_nothing_works(tmp_path: Path) -> None:
     for name in ("podman", "bwrap"):
         (tmp_path / name).write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2\nexit 1\n")
         (tmp_path / name).chmod(0o755)
-    for path in (tmp_path, *tmp_path.parents[:2]):
+    for path in (tmp_path, *(parent for parent in tmp_path.parents if parent.name.startswith(("pytest-", "popen-")))):
         path.chmod(0o755)
     code = f"import os; from mobuild.image import sandbox; os.environ['PATH'] = {str(tmp_path)!r}; "
     code += "os.setgid(65533); os.setuid(65533); print(sandbox.cannot())"
