@@ -63,7 +63,8 @@ def test_a_revision_and_the_working_tree_are_compared_from_the_cache(built: Proj
     assert {"place": "recipes/toy.yaml", "key": "shapes.batch", "a": "[1, 4, 16]", "b": "[1, 4, 32]"} in found[
         "configuration"
     ]
-    assert [row["key"] for row in found["configuration"] if row["place"] == "onnx"] == ["code.late"]
+    (code,) = (row for row in found["configuration"] if row["place"] == "onnx")
+    assert (code["key"], code["where"]) == ("code.late", "recipes/late.py")
     assert found["notes"] == []
 
 

@@ -23,11 +23,15 @@ def tables(told: Mapping[str, Any]) -> Iterator[tuple[str, Row, list[Row]]]:
         (
             "configuration",
             ("where", "key", a, b),
-            [(row["place"], row["key"], row["a"], row["b"]) for row in told["configuration"]],
+            [(row["place"], _located(row), row["a"], row["b"]) for row in told["configuration"]],
         ),
         ("tools", ("tool", a, b), [(row["tool"], row["a"], row["b"]) for row in told["tools"]]),
     ]
     yield from (part for part in parts if part[2])
+
+
+def _located(row: Mapping[str, str]) -> str:
+    return f"{row['key']} ({row['where']})" if "where" in row else row["key"]
 
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:

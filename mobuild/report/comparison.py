@@ -29,6 +29,7 @@ class Node:
     reasons: tuple[str, ...] = ()
     record: Record | None = None
     code: Mapping[str, str] = field(default_factory=dict)  # module → digest
+    code_files: Mapping[str, str] = field(default_factory=dict)  # module → its file; empty for a run
     content: str | None = None  # of a file of the user's: its digest
     scores: Mapping[str, Any] = field(default_factory=dict)  # of a validation: `samples_digest`, `scores` by metric
 
@@ -167,7 +168,9 @@ def _contents(both: list[tuple[str, Node, Node]]) -> Iterator[dict[str, str]]:
         for module in sorted(old.code.keys() | new.code.keys()):
             before, after = old.code.get(module, "-"), new.code.get(module, "-")
             if before != after:
-                yield {"place": name, "key": f"code.{module}", "a": before[:8], "b": after[:8]}
+                file = {**old.code_files, **new.code_files}.get(module, "")
+                where = {"where": file} if file and file != module else {}
+                yield {"place": name, "key": f"code.{module}", "a": before[:8], "b": after[:8], **where}
         if old.content and new.content and old.content != new.content:
             yield {"place": name, "key": "content", "a": old.content[:8], "b": new.content[:8]}
 

@@ -121,7 +121,7 @@ def _nodes(plan: Any, store: Store) -> dict[str, Node]:
     for step in plan["steps"]:
         for name in step["names"]:
             node = _node(store, step["kind"], step["state"], tuple(step["reasons"]), _record(store, step["record"]))
-            found[name] = replace(node, code=step["code"], content=step["content"])
+            found[name] = replace(node, code=step["code"], code_files=step["code_files"], content=step["content"])
     return found
 
 
