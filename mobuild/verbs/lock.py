@@ -30,10 +30,10 @@ def lock(jobs: Sequence[Job]) -> int:
         if not uris and not sets:
             print(f"recipe {recipe!r}: no remote source to pin")
             continue
-        _check_online(jobs[0], [*uris, *sets])
+        _check_online(jobs[0], [*uris, *dict.fromkeys(node.lock_prefix for node in sets)])
         pins.read(path)  # a damaged one is told before anything is asked for
         sources = [partial(_pin_source, path, uri, silent) for uri in uris]
-        for pin in [*sources, *(partial(_pin_set, path, prefix, node) for prefix, node in sets.items())]:
+        for pin in [*sources, *(partial(_pin_set, path, node) for node in sets)]:
             try:
                 pin()
             except MobuildError as error:
@@ -57,26 +57,32 @@ def _pin_source(path: Path, uri: str, silent: dict[str, str]) -> None:
     print(f"{path}: {_said(uri, known.get(name), found)}")
 
 
-def _pin_set(path: Path, prefix: str, node: Any) -> None:
-    """Resolve a set of packages, and write its pins in place of those of before."""
+def _pin_set(path: Path, node: Any) -> None:
+    """Resolve a set of packages, and write its pins; those that an image of another configuration needs stay."""
     messages.note(f"resolves {node.said}")
-    found = {prefix + name: pins.Pin(**told) for name, told in node.resolve().items()}
+    found = {node.lock_prefix + name: pins.Pin(**told) for name, told in node.resolve().items()}
     known = pins.read(path)
-    pins.write(path, {name: pin for name, pin in known.items() if not name.startswith(prefix)} | found)
+    pins.write(path, {**known, **found})
     for name in sorted(found):
         print(f"{path}: {_said(name, known.get(name), found[name])}")
 
 
-def to_pin(jobs: Sequence[Job]) -> dict[Path, tuple[str, list[str], dict[str, Any]]]:
-    """Lock file → its recipe, and of all jobs of that the remote sources and the sets of packages, by the prefix of
-    their names."""
-    found: dict[Path, tuple[str, list[str], dict[str, Any]]] = {}
+def to_pin(jobs: Sequence[Job]) -> dict[Path, tuple[str, list[str], list[Any]]]:
+    """Lock file → its recipe, and of all jobs of that the remote sources and the nodes of sets of packages, each set
+    once."""
+    found: dict[Path, tuple[str, list[str], list[Any]]] = {}
     for job in jobs:
-        _, uris, sets = found.setdefault(job.lock, (job.recipe, [], {}))
+        _, uris, sets = found.setdefault(job.lock, (job.recipe, [], []))
         uris += [uri for uri in dict.fromkeys(_remote(job)) if uri not in uris]
         nodes: list[Any] = [spec.node for _, spec in sorted(job.graph.nodes.items())]
-        sets.update({node.lock_prefix: node for node in nodes if getattr(node, "lock_prefix", "")})
+        known = {_set(node) for node in sets}
+        sets += {_set(node): node for node in nodes if _set(node)[0] and _set(node) not in known}.values()
     return found
+
+
+def _set(node: Any) -> tuple[str, ...]:
+    """What tells a set of packages from others; without a prefix for a node that needs none."""
+    return tuple(getattr(node, name, "") for name in ("lock_prefix", "said", "architecture"))
 
 
 def _remote(job: Job) -> Iterator[str]:

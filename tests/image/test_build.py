@@ -126,6 +126,21 @@ def test_without_a_lock_the_command_that_pins_is_named(world: World) -> None:
     assert all("mobuild lock" in error and "target=image" in error for error in done.errors)
 
 
+def test_to_pin_one_configuration_keeps_the_pins_of_others(world: World) -> None:
+    path = world.project.root / "recipes/toy.lock"
+    document = json.loads(path.read_bytes())
+    app = f"wheel:onnxruntime/cp311/{ARCHITECTURE}/pillow"
+    document["sources"][app] = {"sha256": "a" * 64, "size_bytes": 1, "version": "1", "place": "pillow-1.whl"}
+    path.write_text(json.dumps(document))
+
+    words = ("target=image_wheels", *world.words[1:], "image.requirements=['numpy==2.0.0','onnxruntime==1.99.0']")
+
+    done = world.project.mobuild("lock", *words, env=world.variables)
+
+    assert f"as before wheel:onnxruntime/cp311/{ARCHITECTURE}/numpy" in done.out
+    assert json.loads(path.read_bytes())["sources"].keys() == document["sources"].keys()
+
+
 def test_another_wheel_than_the_pinned_one_is_refused(world: World) -> None:
     path = next(world.index.glob("numpy*"))
     with path.open("ab") as stream:
