@@ -73,6 +73,21 @@ def test_what_it_does_not_take_is_the_clients_fault_and_what_it_cannot_is_not(se
     assert server.infer([[1, 2, 3]])[0] == 200
 
 
+def test_sizes_that_the_engine_was_not_built_for_are_refused_as_inference_is(server: Running) -> None:
+    status, told = server.ask("POST", "/app", b"1 2 3\n" * 9)
+
+    assert (status, told) == server.infer([[1, 2, 3]] * 9)
+    assert (status, told["error"]) == (400, "input 'x', axis 0 ('batch'): expected 1 to 8, found 9")
+
+
+def test_its_answers_are_in_the_times_of_inference(server: Running) -> None:
+    before = server.gauge("mobuild_inference_seconds_count")
+
+    server.ask("POST", "/app", b"1 2 3")
+
+    assert server.gauge("mobuild_inference_seconds_count") == before + 1
+
+
 def test_without_one_there_is_no_such_path(folder: Path) -> None:
     with serving(folder) as running:
         assert running.ask("POST", "/app", b"1")[0] == 404

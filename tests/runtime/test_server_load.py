@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.servers import GET, POST, Running, model_folder, parsed, request, serving
+from tests.runtime.servers import GET, INFER, POST, Running, command, model_folder, parsed, request, serving
 
 LONG = 1_000_000  # turns of the toy's loop: a second or more
 
@@ -69,6 +69,21 @@ def test_more_clients_than_there_are_places_are_turned_away(folder: Path) -> Non
                 assert b"1 clients are connected, more are not served" in second.recv(65536)
         while b"HTTP/1.1 200 " not in server.send(GET.encode() + b"\r\n"):  # its place is free a moment later
             pass
+
+
+def test_probes_and_metrics_are_answered_when_all_places_are_taken(folder: Path) -> None:
+    with serving(folder, MOBUILD_CONNECTIONS="1") as server, server.socket() as first:
+        first.sendall(GET.encode() + b"\r\n")
+        assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+        assert server.infer([[1, 2, 3]])[0] == 503
+
+        assert server.get("/v2/health/live")[0] == server.get("/v2/health/ready")[0] == 200
+        assert server.gauge("mobuild_turned_away_total") == 1
+        place = {"MOBUILD_HOST": "127.0.0.1", "MOBUILD_PORT": str(server.port)}
+        assert command("healthcheck", folder, **place).returncode == 0
+        logged = [server.event() for _ in range(2)]
+        assert [(line["path"], line["status"]) for line in logged] == [("/v2/health/live", 200), (INFER, 503)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -2,9 +2,9 @@
 
     def answer(run, body, content_type): ...
 
-`run(feeds)` gives the engine's outputs by name, waiting for its turn; arrays have their batch axis. What is returned is
-the answer: bytes as they are, text as text, anything else as JSON. A ValueError is the client's fault (400, with its
-message), any other exception the server's.
+`run(feeds)` gives the engine's outputs by name, waiting for its turn; arrays have their batch axis. Sizes that it was
+not built for raise a ValueError. What is returned is the answer: bytes as they are, text as text, anything else as
+JSON. A ValueError is the client's fault (400, with its message), any other exception the server's.
 """
 
 from __future__ import annotations

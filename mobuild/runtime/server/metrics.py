@@ -37,13 +37,18 @@ class Metrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, int]] = Counter()
+        self._turned_away = 0
         self._inference, self._engine = Histogram(), Histogram()
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         with self._lock:
             self._requests[route, status] += 1
-            if route == "infer" and status == 200:
+            if route in ("infer", "app") and status == 200:
                 self._inference.add(seconds)
+
+    def turned_away(self) -> None:
+        with self._lock:
+            self._turned_away += 1
 
     def ran(self, seconds: float) -> None:
         with self._lock:
@@ -56,7 +61,11 @@ class Metrics:
             lines += _headed("mobuild_requests_total", "counter", "Answers by route and status.")
             for (route, status), count in sorted(self._requests.items()):
                 lines.append(f'mobuild_requests_total{{route="{route}",status="{status}"}} {count}')
-            lines += _headed("mobuild_inference_seconds", "histogram", "Inference, from its head to its answer.")
+            lines += _headed("mobuild_turned_away_total", "counter", "Clients that found no place.")
+            lines.append(f"mobuild_turned_away_total {self._turned_away}")
+            lines += _headed(
+                "mobuild_inference_seconds", "histogram", "Inference and the application, from head to answer."
+            )
             lines += self._inference.lines("mobuild_inference_seconds")
             lines += _headed("mobuild_engine_seconds", "histogram", "Runs of the engine alone.")
             lines += self._engine.lines("mobuild_engine_seconds")

@@ -16,12 +16,13 @@ from ..cuda import DeviceError
 from ..errors import EngineError
 from ..model import Model
 from ..tensors import DATATYPES, Malformed
-from . import application, metrics, protocol
+from . import application, metrics, protocol, sizes
 from .admission import Admission, Full
 from .application import Application
 from .http import Refused, Request, Response
 
 VERSION = "1"  # of the server, as its metadata tells
+UNLIMITED = ("live", "ready", "model_ready", "metrics")  # answered beyond the limit of connections, too
 _RETRY = {"Retry-After": "1"}
 
 Answer = Callable[[Request, Any], Response]
@@ -156,7 +157,12 @@ class Routes:
         admission = self._refuse_unless_ready()
         assert self._application
         content_type = request.headers.get("content-type", "")
-        return application.respond(self._application, lambda feeds: self._run(admission, feeds), body, content_type)
+
+        def run(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+            sizes.check_arrays(self._model, feeds)
+            return self._run(admission, feeds)
+
+        return application.respond(self._application, run, body, content_type)
 
     def _run(self, admission: Admission, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
         try:

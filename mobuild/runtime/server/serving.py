@@ -23,10 +23,12 @@ from .application import Application
 from .http import Connection, Refused, Request, Response
 from .log import Log
 from .metrics import Metrics
-from .routes import Routes, State
+from .routes import UNLIMITED, Routes, State
 from .settings import Settings
 
 _OPENED = 0  # what the opening thread writes where signals write their numbers
+_RESERVE = 16  # clients beyond the limit of connections that may ask for health and metrics
+_RESERVE_SECONDS = 1.0  # in which one of those has to ask
 _PAUSE_SECONDS = 0.05  # when the process has no file descriptors left
 
 
@@ -41,6 +43,7 @@ class Server:
         self._metrics, self._busy = Metrics(), 0
         self._idle = threading.Condition()
         self._places = threading.BoundedSemaphore(settings.connections)
+        self._reserve = threading.BoundedSemaphore(_RESERVE)
         self._clients = 0
         self._routes = Routes(model, self._metrics, lambda: self._clients)
         self._fault: EngineError | None = None
@@ -97,39 +100,73 @@ class Server:
             except OSError:
                 time.sleep(_PAUSE_SECONDS)
                 continue
-            if not self._places.acquire(blocking=False):
+            if self._places.acquire(blocking=False):
+                self._start(self._attend, client, self._places)
+            elif self._reserve.acquire(blocking=False):
+                self._start(self._attend_beyond, client, self._reserve)
+            else:
                 self._turn_away(client)
-                continue
+
+    def _start(
+        self, attend: Callable[[socket.socket], None], client: socket.socket, places: threading.BoundedSemaphore
+    ) -> None:
+        """Give the client a thread; its place is free again when that ends."""
+
+        def run() -> None:
             try:
-                threading.Thread(target=self._attend, args=(client,), daemon=True).start()
-            except RuntimeError:  # the system has no threads left
-                self._places.release()
-                client.close()
+                with closing(client):
+                    attend(client)
+            except OSError:
+                return  # the client has gone
+            finally:
+                places.release()
+
+        try:
+            threading.Thread(target=run, daemon=True).start()
+        except RuntimeError:  # the system has no threads left
+            places.release()
+            client.close()
+
+    def _attend_beyond(self, client: socket.socket) -> None:
+        """One request of a client beyond the limit: probes see what is so, all others that there is no place."""
+        begun = time.perf_counter()
+        connection = Connection(client, 0, _RESERVE_SECONDS, _RESERVE_SECONDS)
+        try:
+            request = connection.head()
+        except Refused:
+            request = None
+        if request and self._routes.name(request.path) in UNLIMITED:
+            response, is_read = self._respond(connection, request)
+        else:
+            response, is_read = self._beyond(), False
+        self._finish(connection, request, response, False, begun)
+        if not is_read:
+            connection.linger()
 
     def _turn_away(self, client: socket.socket) -> None:
-        """Too many are connected: say so without waiting for what this one wants."""
+        """Not even the reserve has a place: say so without waiting for what this one wants."""
         with closing(client):
-            refused = Refused(503, f"{self._settings.connections} clients are connected, more are not served")
             try:
-                Connection(client, 0, 0.1).answer(Response.refusing(refused), None, False)
+                self._finish(Connection(client, 0, 0.1), None, self._beyond(), False, time.perf_counter())
             except OSError:
                 return
+
+    def _beyond(self) -> Response:
+        self._metrics.turned_away()
+        message = f"{self._settings.connections} clients are connected, more are not served: MOBUILD_CONNECTIONS"
+        return Response.refusing(Refused(503, message, {"Retry-After": "1"}))
 
     def _attend(self, client: socket.socket) -> None:
         """All requests of one client, in their order."""
         settings = self._settings
         self._count(1)
         try:
-            with closing(client):
-                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                connection = Connection(client, int(settings.max_request_mb * 1e6), settings.read_seconds)
-                while self._exchange(connection):
-                    pass
-        except OSError:
-            return  # the client has gone
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(client, int(settings.max_request_mb * 1e6), settings.read_seconds)
+            while self._exchange(connection):
+                pass
         finally:
             self._count(-1)
-            self._places.release()
 
     def _count(self, change: int) -> None:
         with self._idle:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from ..model import Model, Profile
 from ..runner import Tensor, shape_text
@@ -25,6 +25,14 @@ def check(model: Model, shapes: Shapes, datatypes: Mapping[str, str]) -> None:
         _check_shape(tensor, shapes[tensor.name])
     _check_names(model.inputs, shapes)
     _check_profiles(model, shapes)
+
+
+def check_arrays(model: Model, feeds: Mapping[str, Any]) -> None:
+    """As `check`, for arrays of an application; their names and types are its own affair, and the engine's to tell."""
+    dtypes = {tensor.name: tensor.dtype for tensor in model.inputs}
+    if {name: str(getattr(array, "dtype", "")) for name, array in feeds.items()} == dtypes:
+        shapes = {name: array.shape for name, array in feeds.items()}
+        check(model, shapes, {name: DATATYPES[dtype] for name, dtype in dtypes.items()})
 
 
 def _check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
