@@ -153,7 +153,10 @@ def _podman(task: Task, program: str, scratch: Path) -> Outcome:
     network = [] if task.has_network else ["--network", "none"]
     first, *others = task.command
     if task.layout:
-        started = ["--entrypoint", json.dumps([first]), f"oci:{task.layout}", *others]
+        # podman makes a repository's name of the path as it is written, and refuses capitals, spaces, a last `_`
+        folder, _, reference = task.layout.rpartition(":")
+        (scratch / "layout").symlink_to(Path(folder).resolve())
+        started = ["--entrypoint", json.dumps([first]), f"oci:layout:{reference}", *others]
     else:
         started = ["--unsetenv-all", "--rootfs", str(task.root.resolve()), *task.command]
     words = [
@@ -171,7 +174,7 @@ def _podman(task: Task, program: str, scratch: Path) -> Outcome:
     words += ["--tmpfs", f"/tmp:size={_TMPFS_BYTES},mode=1777", "--user", f"{USER}:{USER}", "--cap-drop", "all"]
     words += ["--security-opt", "no-new-privileges", "--http-proxy=false", *_pairs("--env", task.environment)]
     try:
-        return _ended(task, [*words, *started], _is_podman)
+        return _ended(task, [*words, *started], _is_podman, scratch)
     finally:
         _quietly([*store, "rm", "--force", "--time", "0", name])
         _quietly([*store, "rmi", "--all", "--force"])
@@ -256,12 +259,15 @@ _TOOLS: Mapping[str, Callable[[Task, str, Path], Outcome]] = {
 }
 
 
-def _ended(task: Task, words: Sequence[str], is_own: Callable[[int, str], bool]) -> Outcome:
-    """Run the words; `is_own` says of a status and the output that the tool failed, and not the command."""
+def _ended(
+    task: Task, words: Sequence[str], is_own: Callable[[int, str], bool], folder: Path | None = None
+) -> Outcome:
+    """Run the words, in `folder` where one is given; `is_own` says of a status and the output that the tool failed, and not the command."""
     begin = time.monotonic()
     with tempfile.TemporaryFile() as file:
         process = subprocess.Popen(
             words,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -83,10 +83,11 @@ def test_a_command_that_does_not_end_is_ended(root: Path, tool: str) -> None:
     assert outcome.output == "waiting\n"
 
 
-def test_podman_runs_the_layout_as_an_engine_would(root: Path, tmp_path: Path) -> None:
-    layout(tmp_path / "oci", [tar(root)], environment={"OF_THE_IMAGE": "1"})
+@pytest.mark.parametrize("name", ["layout", "Caps X/proof-ta1f_kbf_", "of:2"])
+def test_podman_runs_the_layout_as_an_engine_would(root: Path, tmp_path: Path, name: str) -> None:
+    layout(tmp_path / name, [tar(root)], environment={"OF_THE_IMAGE": "1"})
 
-    task = Task(root, ["/bin/tell"], {"LANG": "C"}, layout=f"{tmp_path}/oci:latest", timeout_seconds=120)
+    task = Task(root, ["/bin/tell"], {"LANG": "C"}, layout=f"{tmp_path}/{name}:latest", timeout_seconds=120)
     outcome = by("podman", task)
 
     assert {"uid 65532 gid 65532", "env OF_THE_IMAGE=1", "env LANG=C", "root is read-only"} <= set(
