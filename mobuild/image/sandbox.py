@@ -259,10 +259,9 @@ _TOOLS: Mapping[str, Callable[[Task, str, Path], Outcome]] = {
 }
 
 
-def _ended(
-    task: Task, words: Sequence[str], is_own: Callable[[int, str], bool], folder: Path | None = None
-) -> Outcome:
-    """Run the words, in `folder` where one is given; `is_own` says of a status and the output that the tool failed, and not the command."""
+def _ended(task: Task, words: Sequence[str], is_own: Callable[[int, str], bool], folder: Path | None = None) -> Outcome:
+    """Run the words, in `folder` where one is given; `is_own` says of a status and the output that the tool failed, and
+    not the command."""
     begin = time.monotonic()
     with tempfile.TemporaryFile() as file:
         process = subprocess.Popen(
