@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mobuild.errors import ConfigError
@@ -31,7 +32,7 @@ class Reference:
     @property
     def url(self) -> str:
         """The registry's API. Plain HTTP on this machine's loopback alone."""
-        scheme = "http" if _LOOPBACK.fullmatch(self.registry) else "https"
+        scheme = "http" if is_loopback(self.registry) else "https"
         return f"{scheme}://{_HUB_HOST if self.registry == _HUB else self.registry}/v2/"
 
 
@@ -45,26 +46,61 @@ def parse(text: str) -> Reference:
         raise _refused(text, "is a URL, and a reference has no scheme")
     if "@" in text:
         raise _refused(text, "has a digest; a push is to a tag, and tells the digest")
-    registry, slash, rest = text.partition("/")
-    if not slash or not ("." in registry or ":" in registry or registry == "localhost"):
+    registry, rest = _parts(text)
+    if not registry:
         raise _refused(text, f"names no registry; Docker Hub is {_HUB}")
-    if not _HOST.fullmatch(registry):
-        raise _refused(text, f"has the registry {registry!r}, which is no host with an optional port")
+    repository, tag = _checked(text, registry, rest, _refused)
+    if registry == _HUB and "/" not in repository:
+        repository = f"library/{repository}"
+    return Reference(registry, repository, tag)
+
+
+def name(text: str) -> str:
+    """`repository:tag` of an image that is loaded, with a registry or without; the tag is `latest` where there is none.
+
+    Raises:
+        ConfigError: nothing can load an image of that name.
+    """
+    if "://" in text or "@" in text:
+        raise _misnamed(text, "is a URL or has a digest")
+    registry, rest = _parts(text)
+    repository, tag = _checked(text, registry, rest, _misnamed)
+    return f"{registry}/{repository}:{tag}" if registry else f"{repository}:{tag}"
+
+
+def is_loopback(registry: str) -> bool:
+    """Whether a registry, a host with its port, is on this machine, and so is spoken to without encryption."""
+    return bool(_LOOPBACK.fullmatch(registry))
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """(the registry or nothing, the rest)."""
+    first, slash, rest = text.partition("/")
+    is_registry = bool(slash) and ("." in first or ":" in first or first == "localhost")
+    return (first, rest) if is_registry else ("", text)
+
+
+def _checked(text: str, registry: str, rest: str, refused: Callable[[str, str], ConfigError]) -> tuple[str, str]:
+    """(repository, tag) of what stands behind the registry."""
+    if registry and not _HOST.fullmatch(registry):
+        raise refused(text, f"has the registry {registry!r}, which is no host with an optional port")
     repository, colon, tag = rest.partition(":")
     if repository != repository.lower():
-        raise _refused(text, f"has capital letters in {repository!r}, which registries do not take")
+        raise refused(text, f"has capital letters in {repository!r}, which registries do not take")
     if not _REPOSITORY.fullmatch(repository):
-        raise _refused(
+        raise refused(
             text, f"has {repository!r}, which is no repository: small letters and digits, with . _ - within a part"
         )
     if len(repository) > _LONGEST:
-        raise _refused(text, f"has a repository of {len(repository)} letters, and at most {_LONGEST} are allowed")
+        raise refused(text, f"has a repository of {len(repository)} letters, and at most {_LONGEST} are allowed")
     if colon and not _TAG.fullmatch(tag):
-        raise _refused(text, f"has {tag!r}, which is no tag: up to 128 letters, digits and . _ -")
-    if registry == _HUB and "/" not in repository:
-        repository = f"library/{repository}"
-    return Reference(registry, repository, tag or "latest")
+        raise refused(text, f"has {tag!r}, which is no tag: up to 128 letters, digits and . _ -")
+    return repository, tag or "latest"
 
 
 def _refused(text: str, why: str) -> ConfigError:
     return ConfigError(f"image.push: {text!r} {why}", f"write it as {_SHAPE}")
+
+
+def _misnamed(text: str, why: str) -> ConfigError:
+    return ConfigError(f"image.name: {text!r} {why}", "write it as image.name=repository:tag, such as det:v1")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Iterator, Sequence
 
 from mobuild.errors import ConfigError, NodeFailed
-from mobuild.image import context, layers, process, pushing, runtimes, space, writer
+from mobuild.image import context, layers, process, pushing, references, runtimes, space, writer
 from mobuild.image.layers import Layer
 from mobuild.node import Built, Fact, unkeyed, word_of
 
@@ -52,6 +52,7 @@ class Image:
             if value not in known:
                 raise ConfigError(f"image.{key}: expected one of {', '.join(known)}, found {value!r}")
         object.__setattr__(self, "runtime", self.runtime or runtimes.runtime_of(self.backend))
+        object.__setattr__(self, "name", references.name(str(self.name)) if self.name else "")
 
     @property
     def suffix(self) -> str:
@@ -84,6 +85,7 @@ class Image:
         written = write(image, out)
         return Built(
             {
+                "name": name,
                 "manifest": written.manifest,
                 "config": written.config,
                 "image_bytes": sum(layer.size for layer in found),

@@ -14,6 +14,7 @@ The engine is a file, or a folder that also holds external data and `libraries/`
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Mapping, Tuple
@@ -91,9 +92,16 @@ def read(folder: Path) -> Model:
     path = folder / FILE
     try:
         document = json.loads(path.read_bytes())
+    except PermissionError as error:
+        raise EngineError(
+            f"no model in '{folder}': '{path}' may not be read by user {os.geteuid()}",
+            "let all read the folder: chmod -R a+rX, on its own machine; with SELinux, mount it with ':ro,Z'",
+        ) from error
     except OSError as error:
         raise EngineError(
-            f"no model in '{folder}': {error.strerror}", f"MOBUILD_MODEL names the folder that holds {FILE}"
+            f"no model in '{folder}': {error.strerror}",
+            f"expected there: {FILE}, the engine that it names, selftest.tensors; MOBUILD_MODEL names another folder\n"
+            "an image made with image.model=mount gets it by --volume FOLDER:/model:ro",
         ) from error
     except (ValueError, RecursionError) as error:
         raise EngineError(f"'{path}': is no JSON: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.image.packages import wheel
 from tests.image.registries import registry
 from tests.image.worlds import ARCHITECTURE, LAYERS, PROOFS, World, first, in_tar, pin, world
 from tests.projects import Project
+from tests.runtime.servers import command
 
 __all__ = ["first", "world"]  # fixtures
 
@@ -124,6 +126,25 @@ def test_without_a_lock_the_command_that_pins_is_named(world: World) -> None:
     assert done.status == 1
     assert any("wheels are not pinned: numpy, onnxruntime" in error for error in done.errors)
     assert all("mobuild lock" in error and "target=image" in error for error in done.errors)
+
+
+def test_a_name_that_nothing_loads_is_refused_before_anything_runs(world: World) -> None:
+    done = world.project.mobuild(*world.words, "image.name=UPPER", env=world.variables, check=False)
+
+    assert done.status == 2
+    assert "image.name: 'UPPER' has capital letters" in done.err
+
+
+def test_the_folder_to_mount_is_in_the_layer_of_the_model(world: World, tmp_path: Path) -> None:
+    words = ("target=[image,image_model]", *world.words[1:], "image.model=mount")
+    world.project.mobuild(*words, env=world.variables)
+
+    with tarfile.open(world.run.parent / "image_model/blob") as archive:
+        assert all(member.mode & 0o444 == 0o444 for member in archive)
+        archive.extractall(tmp_path, filter="data")
+
+    assert not [name for name in in_tar(world.run.parent / "image.tar")[1] if name.startswith("model")]
+    assert command("selftest", tmp_path / "model").returncode == 0
 
 
 def test_to_pin_one_configuration_keeps_the_pins_of_others(world: World) -> None:

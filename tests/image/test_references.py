@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mobuild.errors import ConfigError
-from mobuild.image.references import Reference, parse
+from mobuild.image.references import Reference, name, parse
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -65,3 +65,26 @@ def test_what_is_no_reference_is_refused_with_the_reason(text: str, why: str) ->
 )
 def test_only_this_machine_is_asked_without_encryption(text: str, url: str) -> None:
     assert parse(text).url == url
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("det", "det:latest"),
+        ("det:v1", "det:v1"),
+        ("team/det:L20_fp16", "team/det:L20_fp16"),
+        ("localhost:5000/det", "localhost:5000/det:latest"),
+    ],
+)
+def test_an_image_may_be_named_without_a_registry(text: str, found: str) -> None:
+    assert name(text) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["Foo Bar", "UPPER", "det:", "det:+", "det:a:b", "https://r.io/det", "det@sha256:0", "/"]
+)
+def test_a_name_that_nothing_loads_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        name(text)
+
+    assert "image.name: " in str(refused.value) and "image.name=repository:tag" in str(refused.value)

@@ -81,10 +81,15 @@ def test_a_folder_without_a_model_says_which_variable_names_it(tmp_path: Path) -
     done = command("serve", tmp_path)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"mobuild_runtime: no model in '{tmp_path}': No such file or directory\n"
-        "  MOBUILD_MODEL names the folder that holds model.json\n"
-    )
+    assert f"mobuild_runtime: no model in '{tmp_path}': No such file or directory\n" in done.stderr
+    assert "expected there: model.json" in done.stderr and "MOBUILD_MODEL names another folder" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
+def test_a_folder_that_may_not_be_read_says_by_whom(folder: Path) -> None:
+    (folder / "model.json").chmod(0)
+
+    assert f"may not be read by user {os.geteuid()}" in command("info", folder).stderr
 
 
 def test_the_selftest_passes_on_what_was_recorded(folder: Path) -> None:
