@@ -16,19 +16,24 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from mobuild.errors import ConfigError, SourceError, ToolchainError
-from mobuild.image import layers
+from mobuild.image import layers, references, space, tars
 from mobuild.image.layers import BLOB, Layer
 from mobuild.image.tree import plain as plain_path
 
 CONFIG = "config.json"
 _GLIBC = re.compile(rb"stable release version 2\.(\d+)")
 _NEEDED = 36  # of Debian 12, whose Python is put on top
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_LOCAL = ("oci:", "docker-archive:")
+_COPY_AGAIN = "copy the base to its place once more"
+_UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, tarfile.TarError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,30 @@ def check(reference: str) -> None:
     Raises:
         ConfigError: it names no base.
     """
+    _, at, digits = reference.partition("@sha256:")
+    if at and not reference.startswith(_LOCAL) and not re.fullmatch("[0-9a-f]{64}", digits):
+        raise ConfigError(
+            f"image.base {reference!r}: expected 64 hexadecimal digits behind sha256:, found {len(digits)} characters",
+            "skopeo inspect docker://registry/name:tag tells the whole digest",
+        )
     if not re.fullmatch(r"(oci|docker-archive):.+|[^@\s:]\S*@sha256:[0-9a-f]{64}", reference):
         raise ConfigError(
             f"image.base: there is no base {reference!r}",
             "distroless, oci:FOLDER[:NAME], docker-archive:FILE, or registry/name@sha256:… with its digest",
+        )
+
+
+def check_there(reference: str) -> None:
+    """
+    Raises:
+        SourceError: it is a folder or a file of this machine, and is missing.
+    """
+    kind, _, place = reference.partition(":")
+    missing = Path(place) if kind == "docker-archive" else Path(place.partition(":")[0]) / "index.json"
+    if reference.startswith(_LOCAL) and not missing.is_file():
+        what = "no file" if kind == "docker-archive" else "no OCI layout: there is no"
+        raise SourceError(
+            f"image.base {reference!r}: {what} '{missing.absolute()}'", "name the place that has the base"
         )
 
 
@@ -77,9 +102,10 @@ def take(reference: str, pinned: str, architecture: str, out: Path) -> int:
         out.mkdir()
         found = []
         for number, blob in enumerate(base.blobs):
-            diff_id = base.config["rootfs"]["diff_ids"][number]
             told = [_component(reference, base)] if number == 0 else []
-            found.append(_layer(blob(), diff_id, out / f"{number:02}", told))
+            with _said(reference, f"layer {number + 1} of {len(base.blobs)}"):
+                diff_id = base.config["rootfs"]["diff_ids"][number]
+                found.append(_layer(blob(), diff_id, out / f"{number:02}", told))
         _check_glibc(found, reference)
     (out / CONFIG).write_text(json.dumps(base.config.get("config") or {}, indent=1, sort_keys=True) + "\n")
     return len(found)
@@ -94,11 +120,13 @@ def _component(reference: str, base: Base) -> dict[str, str]:
 
 def _layer(content: bytes, diff_id: str, folder: Path, told: Sequence[Mapping[str, str]]) -> Layer:
     is_zstd = content.startswith(_ZSTD)
-    if not is_zstd and not content.startswith(_GZIP):
+    if not is_zstd and not content.startswith(layers.GZIP):
         content = gzip.compress(content, 6, mtime=0)
+    plain = b"" if is_zstd else gzip.decompress(content)
+    if not is_zstd and f"sha256:{hashlib.sha256(plain).hexdigest()}" != diff_id:
+        raise ValueError("it is damaged: its content is not what the configuration of the image says")
     folder.mkdir()
     (folder / BLOB).write_bytes(content)
-    plain = b"" if is_zstd else gzip.decompress(content)
     layer = Layer(
         folder=folder,
         media_type=f"application/vnd.oci.image.layer.v1.tar+{'zstd' if is_zstd else 'gzip'}",
@@ -118,7 +146,7 @@ def _largest(plain: bytes) -> dict[str, int]:
     """The largest files of a tar, which a budget of the image names."""
     if not plain:  # zstd, which is taken as it is
         return {}
-    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+    with tars.opened(io.BytesIO(plain)) as archive:
         sizes = {f"/{plain_path(member.name)}": member.size for member in archive if member.isfile()}
     return layers.largest(sizes)
 
@@ -135,27 +163,40 @@ def _check_glibc(found: Sequence[Layer], reference: str) -> None:
 
 def _versions(layer: Layer) -> Iterator[int]:
     """The minor versions of glibc in a layer."""
-    with tarfile.open(layer.blob) as archive:
+    with gzip.open(layer.blob) as stream, tars.opened(stream) as archive:
         for member in archive:
             if member.name.endswith("/libc.so.6") and member.isfile():
-                stream = archive.extractfile(member)
-                assert stream
-                if match := _GLIBC.search(stream.read()):
+                content = archive.extractfile(member)
+                assert content
+                if match := _GLIBC.search(content.read()):
                     yield int(match[1])
 
 
 def _open(reference: str, architecture: str, scratch: Path) -> Base:
     kind, _, place = reference.partition(":")
-    try:
+    check_there(reference)
+    if not reference.startswith(_LOCAL):
+        _fetch(reference, architecture, scratch / "layout")
+    with _said(reference, "it"):
         if kind == "docker-archive":
             return _archive(Path(place))
         if kind == "oci":
             folder, _, name = place.partition(":")
             return _layout(Path(folder), name, architecture)
-        _fetch(reference, architecture, scratch / "layout")
         return _layout(scratch / "layout", "", architecture)
-    except (OSError, ValueError, KeyError, IndexError, TypeError, tarfile.TarError) as error:
-        raise SourceError(f"image.base {reference!r}: cannot be read: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _said(reference: str, what: str) -> Iterator[None]:
+    """Name the base, and what of it cannot be read; a full disk is no fault of the base."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        if space.is_full(error):
+            raise
+        kind = "has no" if isinstance(error, LookupError) else type(error).__name__ + ":"
+        why = str(error) if type(error) is ValueError else f"{kind} {error}"
+        raise SourceError(f"image.base {reference!r}: {what} cannot be read: {why}", _COPY_AGAIN) from error
 
 
 def _layout(folder: Path, name: str, architecture: str) -> Base:
@@ -165,20 +206,30 @@ def _layout(folder: Path, name: str, architecture: str) -> Base:
             raise ValueError(f"the blob {descriptor['digest']} is damaged")
         return content
 
-    def chosen(index: Mapping[str, Any]) -> Mapping[str, Any]:
-        listed: list[Mapping[str, Any]] = index["manifests"]
+    def chosen(index: Any) -> Mapping[str, Any]:
+        listed: Any = index.get("manifests") if isinstance(index, dict) else None
+        if not isinstance(listed, list) or not listed:
+            raise ValueError("its index names no image")
         if name and any(_name(each) == name for each in listed):
             listed = [each for each in listed if _name(each) == name]
         fitting = [each for each in listed if each.get("platform", {}).get("architecture") == architecture]
-        return (fitting or listed)[0]
+        found: Mapping[str, Any] = (fitting or listed)[0]
+        return found
 
-    descriptor = chosen(json.loads((folder / "index.json").read_bytes()))
+    descriptor = chosen(_document((folder / "index.json").read_bytes(), "index.json"))
     document = json.loads(blob(descriptor))
     if "manifests" in document:
         descriptor = chosen(document)
         document = json.loads(blob(descriptor))
     blobs = [lambda each=each: blob(each) for each in document["layers"]]
     return Base(str(descriptor["digest"]).partition(":")[2], json.loads(blob(document["config"])), blobs)
+
+
+def _document(content: bytes, name: str) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise ValueError(f"{name} is no JSON: {error}") from error
 
 
 def _name(descriptor: Mapping[str, Any]) -> str:
@@ -206,7 +257,8 @@ def _fetch(reference: str, architecture: str, folder: Path) -> None:
             "apt-get install skopeo; or save the image and name the file: image.base=docker-archive:FILE",
         )
     platform = ["--override-os", "linux", "--override-arch", architecture]
-    command = ["skopeo", "copy", *platform, f"docker://{reference}", f"oci:{folder}:base"]
+    plain = ["--src-tls-verify=false"] if references.is_loopback(reference.partition("/")[0]) else []
+    command = ["skopeo", "copy", *platform, *plain, f"docker://{reference}", f"oci:{folder}:base"]
     said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if said.returncode:
         raise SourceError(f"image.base {reference!r}: skopeo cannot fetch it", said.stderr.strip()[-500:])

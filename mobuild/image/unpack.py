@@ -6,14 +6,18 @@ written, and what a layer says to remove (`.wh.`) is removed.
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import tarfile
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 from mobuild.errors import SourceError
+from mobuild.image import tars
+from mobuild.image.layers import GZIP
 from mobuild.image.layout import Descriptor, Image
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
@@ -40,7 +44,7 @@ def add(image: Image, layer: Descriptor, root: Path) -> None:
     try:
         with _opened(image.path(layer), layer) as archive:
             folders = [entry for entry in archive if _entry(archive, entry, root) and entry.isdir()]
-    except tarfile.ReadError as error:
+    except (tarfile.ReadError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise SourceError(f"layer {layer.digest} ({layer.media_type}): cannot be unpacked: {error}") from error
     for folder in folders:
         (root / folder.name).chmod(folder.mode | 0o700)  # the tree must go away again
@@ -48,18 +52,21 @@ def add(image: Image, layer: Descriptor, root: Path) -> None:
 
 @contextmanager
 def _opened(path: Path, layer: Descriptor) -> Iterator[tarfile.TarFile]:
-    if not layer.media_type.endswith("zstd"):
-        with tarfile.open(path, "r:*") as archive:
+    with open(path, "rb") as file:
+        stream: Any = file
+        if layer.media_type.endswith("zstd"):
+            try:
+                import zstandard
+            except ImportError as error:
+                raise SourceError(f"layer {layer.digest}: is packed with zstd", "pip install zstandard") from error
+            stream = zstandard.ZstdDecompressor().stream_reader(file)
+        elif file.read(len(GZIP)) == GZIP:
+            file.seek(0)
+            stream = gzip.GzipFile(fileobj=file)
+        else:
+            file.seek(0)
+        with tars.opened(stream) as archive:
             yield archive
-        return
-    try:
-        import zstandard
-    except ImportError as error:
-        raise SourceError(f"layer {layer.digest}: is packed with zstd", "pip install zstandard") from error
-    with open(path, "rb") as file, tarfile.open(
-        fileobj=zstandard.ZstdDecompressor().stream_reader(file), mode="r|"
-    ) as archive:
-        yield archive
 
 
 def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path) -> bool:

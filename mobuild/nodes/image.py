@@ -82,7 +82,8 @@ class Image:
         image = writer.Image(name, found, config, dict(self._labels(proof, found)), self.architecture, self.epoch)
         space.check(out.parent, sum(layer.size for layer in found))
         write = {"tar": writer.write_tar, "layout": writer.write_layout, "context": context.write}[self.format]
-        written = write(image, out)
+        with space.needed(out.parent):
+            written = write(image, out)
         return Built(
             {
                 "name": name,

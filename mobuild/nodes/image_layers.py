@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from mobuild import runtime
 from mobuild.errors import ConfigError, SourceError
-from mobuild.image import bases, bytecode, debian, layers, locked, process, runtimes, wheels
+from mobuild.image import bases, bytecode, debian, layers, locked, process, runtimes, space, wheels
 from mobuild.image.locked import Package
 from mobuild.image.tree import Tree
 from mobuild.node import Built, unkeyed
@@ -65,9 +65,10 @@ class ImageBase:
     def check_pinned(self, name: str, recipe: str) -> None:
         """
         Raises:
-            SourceError: the base is not pinned; says the command that pins it.
+            SourceError: the base is missing, or not pinned; says the command that pins it.
         """
         if self.lock_prefix and not self.digest:
+            bases.check_there(self.base)
             raise SourceError(
                 f"recipe {recipe!r}, node {name!r}: the base {self.base!r} is not pinned",
                 f"mobuild lock target=image recipe={recipe}",
@@ -77,10 +78,12 @@ class ImageBase:
         debs = _debs(inputs["debs"], (*debian.BASE, *debian.SSL))
         told = [_of_deb(deb) for deb in debs]
         if self.base == DISTROLESS:
-            return _built(layers.write(debian.base(debs), out, "base", self.epoch, self.compression, told))
-        count = bases.take(self.base, self.digest, self.architecture, out)
-        tree = debian.libraries(debs)
-        return _built(layers.write(tree, out / f"{count:02}", "libraries", self.epoch, self.compression, told))
+            with space.needed(out.parent):
+                return _built(layers.write(debian.base(debs), out, "base", self.epoch, self.compression, told))
+        with space.needed(out.parent):
+            count = bases.take(self.base, self.digest, self.architecture, out)
+            tree = debian.libraries(debs)
+            return _built(layers.write(tree, out / f"{count:02}", "libraries", self.epoch, self.compression, told))
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ def _compiled(
 ) -> Built:
     """The layer of `tree` with its byte code, where this machine can run the image's Python."""
     reason = bytecode.cannot(node.architecture)
-    with tempfile.TemporaryDirectory(prefix="bytecode-", dir=out.parent) as scratch:
+    with space.needed(out.parent), tempfile.TemporaryDirectory(prefix="bytecode-", dir=out.parent) as scratch:
         if not reason:
             bytecode.compile_all(tree, sorted(inputs["debs"].glob("*.deb")), Path(scratch))
         written = layers.write(tree, out, name, node.epoch, node.compression, told)

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from mobuild.errors import ConfigError, SourceError
-from mobuild.image import apt, debian, locked, runtimes, wheels
+from mobuild.image import apt, debian, locked, runtimes, space, wheels
 from mobuild.image.locked import Package
 from mobuild.node import Built, unkeyed
 
 _ARCHITECTURES = ("amd64", "arm64")
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?\s*([<>=!~;(].*)?")
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,9 @@ class ImageDebs:
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         wanted = locked.packages(self.locked)
-        out.mkdir()
-        apt.fetch(wanted, self.architecture, out, self.mirror)
+        with space.needed(out.parent):
+            out.mkdir()
+            apt.fetch(wanted, self.architecture, out, self.mirror)
         locked.check(wanted, out)
         return Built({"size_bytes": sum(path.stat().st_size for path in out.iterdir())})
 
@@ -90,6 +93,7 @@ class ImageWheels:
 
     def __post_init__(self) -> None:
         _check_architecture(self.architecture)
+        _check_requirements(self.requirements)
         object.__setattr__(self, "runtime", self.runtime or runtimes.runtime_of(self.backend))
 
     @property
@@ -166,3 +170,16 @@ def _check_locked(name: str, recipe: str, names: Sequence[str], found: Sequence[
 def _check_architecture(name: str) -> None:
     if name not in _ARCHITECTURES:
         raise ConfigError(f"image.architecture: expected one of {', '.join(_ARCHITECTURES)}, found {name!r}")
+
+
+def _check_requirements(found: Sequence[str]) -> None:
+    """
+    Raises:
+        ConfigError: one is no package; a file of them is none.
+    """
+    wrong = [each for each in found if not _REQUIREMENT.fullmatch(each) or each.endswith((".txt", ".in"))]
+    if wrong:
+        raise ConfigError(
+            f"image.requirements: expected packages, found {', '.join(map(repr, wrong))}",
+            "files of requirements are not read: image.requirements=[pillow,scipy]; `mobuild lock` pins the versions",
+        )

@@ -95,7 +95,7 @@ def read(folder: Path) -> Model:
     except PermissionError as error:
         raise EngineError(
             f"no model in '{folder}': '{path}' may not be read by user {os.geteuid()}",
-            "let all read the folder: chmod -R a+rX, on its own machine; with SELinux, mount it with ':ro,Z'",
+            "let all read the folder: chmod -R a+rX FOLDER; with SELinux, mount it with ':ro,Z'",
         ) from error
     except OSError as error:
         raise EngineError(

@@ -135,6 +135,22 @@ def test_a_name_that_nothing_loads_is_refused_before_anything_runs(world: World)
     assert "image.name: 'UPPER' has capital letters" in done.err
 
 
+@pytest.mark.parametrize("found", ["[nix.txt]", "['-r nix.txt']"])
+def test_a_file_of_requirements_is_refused(world: World, found: str) -> None:
+    done = world.project.mobuild(*world.words, f"image.requirements={found}", env=world.variables, check=False)
+
+    assert done.status == 2
+    assert "image.requirements: expected packages, found" in done.err
+
+
+def test_a_missing_base_is_not_said_to_be_unpinned(world: World) -> None:
+    done = world.project.mobuild(*world.words, "image.base=oci:/nix", env=world.variables, check=False)
+
+    assert done.status == 1
+    assert "no OCI layout: there is no '/nix/index.json'" in done.err
+    assert "not pinned" not in done.err
+
+
 def test_the_folder_to_mount_is_in_the_layer_of_the_model(world: World, tmp_path: Path) -> None:
     words = ("target=[image,image_model]", *world.words[1:], "image.model=mount")
     world.project.mobuild(*words, env=world.variables)
