@@ -44,6 +44,9 @@ class Sources(Protocol):
     is_beside_recipe: ClassVar[bool]
     """Whether the paths are relative to the recipe, if the kind says so, as those of code are; else to the project."""
 
+    said_by: ClassVar[str]
+    """The key of the configuration that names them, if the kind says so."""
+
 
 class Drops(Protocol):
     """A node that, with its present parameters, does without some of the roles that its kind needs."""
@@ -144,6 +147,17 @@ class ChecksRoles(Protocol):
         """
         Raises:
             ConfigError: the node's parameters ask for a role that is not there.
+        """
+
+
+class ChecksCode(Protocol):
+    """A node that can judge code of the user's by its syntax, before anything is built."""
+
+    def check_code(self, folder: Path, project: Path) -> None:
+        """`folder` is the recipe's.
+
+        Raises:
+            ConfigError: the node's parameters name what the code surely does not define.
         """
 
 

@@ -247,12 +247,13 @@ class RecipeNodes:
             if getattr(node, "is_beside_recipe", False):
                 uri = str(self.folder.relative_to(self.root) / uri)
             roles[role] = f"{name}.{role}"
-            self._said_by[roles[role]] = f"{role}: of node {name!r}"
+            self._said_by[roles[role]] = getattr(node, "said_by", f"{role}: of node {name!r}")
             self._entries[roles[role]] = ("", OmegaConf.create({"kind": "source", "uri": uri}))
         unneeded = getattr(node, "unneeded", ())
         needs = {str(role): str(need) for role, need in roles.items() if need and role not in unneeded}
         try:
             getattr(node, "check_roles", lambda _: None)(needs)
+            getattr(node, "check_code", lambda *_: None)(self.folder, self.root)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error.message}", error.hint) from error
         return needs

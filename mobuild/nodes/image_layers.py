@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mobuild import runtime
+from mobuild import definitions, runtime
 from mobuild.errors import ConfigError, SourceError
 from mobuild.image import bases, bytecode, debian, layers, locked, process, runtimes, space, wheels
 from mobuild.image.locked import Package
@@ -156,6 +156,7 @@ class ImageApp:
 
     suffix = ""
     is_beside_recipe: ClassVar[bool] = True
+    said_by: ClassVar[str] = "image.app"
     tools: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -167,6 +168,17 @@ class ImageApp:
     @property
     def sources(self) -> Mapping[str, str]:
         return {"code": process.application(self.app)[0]} if self.app else {}
+
+    def check_code(self, folder: Path, project: Path) -> None:
+        """
+        Raises:
+            ConfigError: the file is there, and surely defines no such function.
+        """
+        place, _, function = self.app.partition(":")
+        form = place if place.endswith(".py") else f"{place}/__init__.py"
+        message, hint = definitions.lacks(f"{form}:{function}", folder, project) if self.app else ("", "")
+        if message:
+            raise ConfigError(f"image.app: {message}", hint)
 
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         tree = Tree()

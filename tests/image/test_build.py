@@ -296,6 +296,17 @@ def test_code_that_is_not_there_is_named(world: World) -> None:
 
     assert done.status == 1
     assert "absent.py': there is no such file" in done.err
+    assert "image.app" in done.err
+
+
+@pytest.mark.parametrize(("file", "app"), [("serving.py", "serving.py"), ("serving/__init__.py", "serving")])
+def test_a_misspelt_function_is_told_before_anything_is_built(world: World, file: str, app: str) -> None:
+    world.project.write(f"recipes/{file}", "def answer(run, body, content_type): ...\n")
+
+    done = world.project.mobuild(*world.words, f"image.app={app}:answr", env=world.variables, check=False)
+
+    assert done.status == 2
+    assert "image.app: " in done.err and "Did you mean 'answer'?" in done.err
 
 
 def test_a_mounted_model_is_no_layer_and_needs_no_engine(world: World) -> None:
