@@ -19,17 +19,19 @@ _SERIALS = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/mobuild")
 # As layers call them → in a package URL.
 KINDS = {"deb": "deb", "wheel": "pypi", "app": "generic", "base": "oci"}
 ENGINE = "engine"
+ENGINE_VERSION = "1"  # that of each model, as the server tells it
 
 
 @dataclass(frozen=True)
 class Part:
     """One package of the image. `type` is one of `KINDS`; `sha256` is that of the .deb, the wheel, the base's manifest,
-    or of all files of an application."""
+    or of all files of an application. `licence` is what its metadata say: an SPDX expression, a name, or nothing."""
 
     type: str
     name: str
     version: str
     sha256: str
+    licence: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def _package(part: Part, deb: Mapping[str, str]) -> Any:
         purl=url,
         bom_ref=str(url),
         hashes=_hashes(part.sha256),
+        licenses=_licences(part.licence),
     )
 
 
@@ -124,6 +127,12 @@ def _hashes(sha256: str) -> list[Any]:
     from cyclonedx.model import HashAlgorithm, HashType
 
     return [HashType(alg=HashAlgorithm.SHA_256, content=sha256)] if sha256 else []
+
+
+def _licences(licence: str) -> list[Any]:
+    from cyclonedx.contrib.license.factories import LicenseFactory
+
+    return [LicenseFactory().make_from_string(licence)] if licence else []
 
 
 def _properties(found: Mapping[str, str]) -> list[Any]:

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 import zipfile
+from email.message import Message
+from email.parser import HeaderParser
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Iterable, Iterator, Sequence
@@ -18,6 +20,7 @@ from mobuild.image.tree import Tree
 SITE = "usr/lib/python3/dist-packages"  # where Debian's Python looks, beside its own library
 _GLIBC = 36  # of Debian 12: 2.36
 _OLDEST = 17
+_LONGEST_LICENCE = 200
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _DROPPED = (
     *("*.pyi", "*.h", "*.hpp", "*.a", "*.lib", "*.pyx", "*.pxd", "*.c", "*.cpp", "*.pyc", "*/py.typed"),
@@ -84,6 +87,20 @@ def unpack(wheels: Iterable[Path], dropped: Sequence[str], tree: Tree) -> None:
                     tree.file(f"{SITE}/{_installed(name)}", archive.read(name))
         except zipfile.BadZipFile as error:
             raise SourceError(f"wheel '{wheel.name}': is damaged: {error}") from error
+
+
+def licence(wheel: Path) -> str:
+    """What a wheel's metadata say of its licence, in one line; empty where they say nothing, or a whole text."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next((each for each in archive.namelist() if each.endswith(".dist-info/METADATA")), "")
+        told = HeaderParser().parsestr(archive.read(name).decode("utf-8", "replace")) if name else Message()
+    said = str(told.get("License-Expression") or told.get("License") or "").strip()
+    if said and "\n" not in said and len(said) <= _LONGEST_LICENCE:
+        return said
+    named = [
+        str(each).rpartition(" :: ")[2] for each in told.get_all("Classifier", []) if str(each).startswith("License")
+    ]
+    return ", ".join(named)
 
 
 def _kept(archive: zipfile.ZipFile, dropped: Sequence[str]) -> Iterator[str]:

@@ -116,7 +116,7 @@ class ImageDeps:
     """The runtime's wheels, without what serving does not need."""
 
     kind: ClassVar[str] = "image_deps"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = False
 
     backend: Any = unkeyed(None)  # noqa: RUF009 (a field)
@@ -136,7 +136,7 @@ class ImageDeps:
         found = sorted(inputs["wheels"].glob("*.whl"))
         tree = Tree()
         wheels.unpack(found, runtimes.RUNTIMES[self.runtime].left_out, tree)
-        told = [locked.component(_of_wheel(wheel), "wheel") for wheel in found]
+        told = [{**locked.component(_of_wheel(wheel), "wheel"), "licence": wheels.licence(wheel)} for wheel in found]
         return _compiled(tree, self, inputs, out, "deps", told)
 
 

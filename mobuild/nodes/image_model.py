@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from mobuild import onnxmodel
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import NodeFailed
-from mobuild.image import layers, runtimes
+from mobuild.image import layers, runtimes, sbom
 from mobuild.image.tree import Tree
 from mobuild.node import Built, Fact, unkeyed, word_of
 from mobuild.profiles import check_shapes, profiles
@@ -105,7 +105,7 @@ class ImageModel:
             folder,
             document.Model(
                 name=self.name,
-                version="1",
+                version=sbom.ENGINE_VERSION,
                 runtime=name,
                 engine=engine.name,
                 inputs=opened.inputs if opened else _tensors(summary["inputs"]),

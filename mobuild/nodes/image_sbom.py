@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,11 +27,11 @@ class ImageSbom:
     precision: str = "fp32"
 
     kind: ClassVar[str] = "image_sbom"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
 
     suffix = ".cdx.json"
-    tools: ClassVar[tuple[str, ...]] = ("cyclonedx-python-lib",)
+    tools: ClassVar[tuple[str, ...]] = ("cyclonedx-python-lib", "mobuild")
 
     @property
     def unneeded(self) -> tuple[str, ...]:
@@ -42,11 +43,18 @@ class ImageSbom:
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         found = [layer for role in _LAYERS if role in inputs for layer in layers.read(inputs[role])]
         told = [each for layer in found for each in layer.components]
-        parts = [sbom.Part(each["type"], each["name"], each["version"], each["sha256"]) for each in told]
+        parts = [_part(each) for each in told]
         files = {each.name: each.sha256 for each in parts if each.type == sbom.ENGINE}
         properties = {"hardware": self.hardware, "precision": self.precision}
-        engine = sbom.Engine(self.recipe, "", files, properties) if files else None
+        engine = sbom.Engine(self.recipe, sbom.ENGINE_VERSION, files, properties) if files else None
         packages = [each for each in parts if each.type != sbom.ENGINE]
         debian = {"arch": self.architecture, "distro": _DISTRIBUTION}
         sbom.write(out, self.recipe, packages, engine, self.epoch, debian)
         return Built({"packages": len(packages), "engine_files": len(files)})
+
+
+def _part(told: Mapping[str, str]) -> sbom.Part:
+    """A component as its layer tells of it; mobuild's own runtime has the version of mobuild."""
+    is_own = (told["type"], told["name"]) == ("app", "mobuild-runtime")
+    version = importlib.metadata.version("mobuild") if is_own else told["version"]
+    return sbom.Part(told["type"], told["name"], version, told["sha256"], told.get("licence", ""))

@@ -82,6 +82,9 @@ def test_its_bill_of_materials_and_its_provenance_lie_beside_it(world: World) ->
     pins = json.loads((world.project.root / "recipes/toy.lock").read_bytes())["sources"]
     listed = {each["hashes"][0]["content"] for each in bill["components"]}
     assert {each["sha256"] for each in pins.values()} < listed
+    assert all(each["version"] for each in bill["components"])
+    numpy = next(each for each in bill["components"] if each["name"] == "numpy")
+    assert numpy["licenses"][0]["license"]["id"] == "MIT"
     engine = next(each for each in bill["components"] if each["type"] == "machine-learning-model")
     told = json.loads((folder / "image.tar.json").read_bytes())
     assert engine["hashes"][0]["content"] == told["fingerprint"]["params"]["facts"]["sha256"]

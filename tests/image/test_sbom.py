@@ -15,7 +15,7 @@ cyclonedx = pytest.importorskip("cyclonedx")
 PARTS = (
     Part("deb", "libc6", "2.36-9+deb12u10", "a" * 64),
     Part("deb", "libstdc++6", "12.2.0-14+deb12u1", "b" * 64),
-    Part("wheel", "numpy", "2.4.6", "c" * 64),
+    Part("wheel", "numpy", "2.4.6", "c" * 64, "BSD-3-Clause AND MIT"),
 )
 ENGINE = Engine("det", "1", {"engine.onnx": "d" * 64}, {"precision": "int8", "verdict": "passed"})
 DEB = {"arch": "amd64", "distro": "bookworm"}
@@ -66,3 +66,18 @@ def test_an_engine_of_several_files_lists_them(tmp_path: Path) -> None:
     (model,) = (each for each in document(tmp_path / "s", engine=engine)["components"] if each["name"] == "det")
 
     assert {each["name"]: each["hashes"][0]["content"] for each in model["components"]} == engine.sha256
+
+
+@pytest.mark.parametrize(
+    ("licence", "found"),
+    [
+        ("MIT", [{"license": {"id": "MIT"}}]),
+        ("MIT AND Zlib", [{"expression": "MIT AND Zlib"}]),
+        ("as you like", [{"license": {"name": "as you like"}}]),
+        ("", None),
+    ],
+)
+def test_a_licence_stands_there_as_it_was_told(tmp_path: Path, licence: str, found: Any) -> None:
+    (numpy, _) = document(tmp_path / "s", Part("wheel", "numpy", "2", "c" * 64, licence))["components"]
+
+    assert numpy.get("licenses") == found

@@ -63,7 +63,7 @@ class World:
             files = {
                 f"{name}/__init__.py": b"x = 1\n",
                 f"{name}/tests/test_x.py": b"",
-                f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+                f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nLicense: MIT\n".encode(),
                 f"{info}/WHEEL": f"Wheel-Version: 1.0\nTag: cp311-cp311-manylinux_2_28_{machine}\n".encode(),
                 f"{info}/RECORD": b"",
             }
