@@ -93,6 +93,7 @@ class Image:
                 "plain_bytes": sum(layer.plain_bytes for layer in found),
                 "layers": {layer.created_by.rpartition(" ")[2]: layer.size for layer in found},
                 "largest": dict(writer.largest(found)),
+                "packages": dict(sorted(_packages(found))),
                 "verdict": self.facts.get("verdict", "not run"),
                 "selftest": proof["selftest"],
             }
@@ -140,6 +141,12 @@ class Image:
                 f"image: the engine is of {runtime.package} {builder}, and the image's is {version}",
                 f"pin that version: mobuild lock target=image recipe={self.recipe}",
             )
+
+
+def _packages(found: Sequence[Layer]) -> Iterator[tuple[str, str]]:
+    """(name and version, SHA-256) of what the layers are made of, without the engine, which is an input."""
+    for each in (each for layer in found for each in layer.components if each["type"] != "engine"):
+        yield f"{each['type']} {each['name']} {each['version']}".strip(), each["sha256"]
 
 
 def _tools(engine: Fact) -> dict[str, str]:

@@ -13,7 +13,7 @@ from mobuild.units import about
 
 _LISTED = ("parameters", "code", "tools", "measurements", "onnx", "seen")
 _TYPE = {"()": "type, revision"}  # of a nested dataclass, as a fingerprint writes it
-_LONG = ("operators", "ranges")  # of an ONNX summary: for machines
+_LONG = ("operators", "ranges", "packages")  # of an ONNX summary, of an image: for machines
 
 
 def document(store: Store, subject: Subject) -> dict[str, Any]:

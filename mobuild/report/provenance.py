@@ -67,7 +67,7 @@ def _definition(known: Mapping[str, Any]) -> dict[str, Any]:
             "revision": fingerprint["revision"],
             "tools": {**loaded, **fingerprint["toolchain"]},
         },
-        "resolvedDependencies": [*_inputs(known), *_code(fingerprint), *_files(known)],
+        "resolvedDependencies": [*_inputs(known), *_code(fingerprint), *_files(known), *_packages(known)],
     }
 
 
@@ -116,6 +116,13 @@ def _files(known: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 "digest": {"sha256": one["value"]},
                 "annotations": {"mobuild_role": "observed"},
             }
+
+
+def _packages(known: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Wheels, Debian packages and the base that an image is made of."""
+    found = known.get("measurements", {}).get("packages") if known["fingerprint"]["kind"] == "image" else None
+    for name, digest in sorted((found or {}).items()):
+        yield {"name": name, "digest": {"sha256": digest}, "annotations": {"mobuild_role": "package"}}
 
 
 def _observed(known: Mapping[str, Any], kind: str) -> list[Mapping[str, str]]:

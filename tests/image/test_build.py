@@ -90,6 +90,8 @@ def test_its_bill_of_materials_and_its_provenance_lie_beside_it(world: World) ->
     assert engine["hashes"][0]["content"] == told["fingerprint"]["params"]["facts"]["sha256"]
     assert [each["name"] for each in statement["subject"]] == ["image.tar", "manifest"]
     assert f"sha256:{statement['subject'][1]['digest']['sha256']}" == world.image["manifest"]
+    depends = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert {each["sha256"] for each in pins.values()} < {each["digest"].get("sha256") for each in depends}
     assert str(world.root) not in json.dumps(statement)
 
     (folder / "image.cdx.json").unlink()
