@@ -6,8 +6,9 @@ composition of a recipe; `profiles` joins the sizes with the model's summary. No
 without a size is an error, and so is a size for an axis that the model does not have, also when the model
 has no dynamic axis at all: such a size would promise a range that the engine cannot take. An axis without a
 name is called after its input and position, as `onnxmodel.axes` does: axis 0 of `x` is `x_0`. One with a name
-may be called so, too, which then goes before its name. An integer input may itself hold sizes (where to resize
-to): its name gives what it holds, `[min, opt, max]` of numbers or of lists.
+may be called so, too, which then goes before its name; a name that is no plain word (`p2o.DynamicDimension.0`,
+`?`) cannot be a key of a command line, so hints call such an axis by its place. An integer input may itself hold sizes
+(where to resize to): its name gives what it holds, `[min, opt, max]` of numbers or of lists.
 
 What is written wrongly cannot be understood (`ConfigError`); sizes that are understood and cannot work, because they
 fall or are missing, are `Refused`, and rule P1 of the contracts finds them.
@@ -16,6 +17,7 @@ fall or are missing, are `Refused`, and rule P1 of the contracts finds them.
 from __future__ import annotations
 
 import operator
+import re
 from typing import Any, Mapping, Sequence, Tuple, Union
 
 from mobuild.backend import Profile, Shape
@@ -26,6 +28,8 @@ Sizes = Mapping[str, Tuple[Any, Any, Any]]
 """One profile by axis name: (min, opt, max) sizes; by the name of an integer input: what it holds, a list perhaps."""
 
 Shapes = Union[Mapping[str, Any], Sequence[Mapping[str, Any]]]
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # a key of a command line
 
 
 def check_shapes(shapes: Any) -> tuple[Sizes, ...]:
@@ -79,24 +83,22 @@ def profiles(summary: Mapping[str, Any], shapes: Shapes) -> tuple[Profile, ...]:
         ConfigError: a size for an axis that does not exist.
         Refused: an axis without a size, an input without a shape, or sizes that fall.
     """
-    wanted = check_shapes(shapes)
+    wanted = check_shapes(shapes) or ({},)
     refuse_falling(wanted)
     dynamic, held = _axes(summary), _held(summary)
     for i, sizes in enumerate(wanted):
         where = f"profile {i}: " if len(wanted) > 1 else ""
         _refuse_unknown(sizes, dynamic, (*_places(summary), *held), where)
         _refuse_lists(sizes, held, where)
+        _refuse_missing(summary, sizes, where)
     if not dynamic and not any(name in sizes for sizes in wanted for name in held):
         return ()
     return tuple(
         Profile(
-            {
-                entry["name"]: _corners(entry, sizes, f"profile {i}: " if len(wanted) > 1 else "")
-                for entry in summary["inputs"]
-            },
+            {entry["name"]: _corners(entry, sizes) for entry in summary["inputs"]},
             {name: _contents(name, counts, sizes[name]) for name, counts in held.items() if name in sizes},
         )
-        for i, sizes in enumerate(wanted or ({},))
+        for sizes in wanted
     )
 
 
@@ -211,19 +213,39 @@ def _refuse_unknown(sizes: Sizes, dynamic: Sequence[str], others: Sequence[str],
             )
 
 
-def _corners(entry: Mapping[str, Any], sizes: Sizes, where: str) -> tuple[Shape, Shape, Shape]:
+def _corners(entry: Mapping[str, Any], sizes: Sizes) -> tuple[Shape, Shape, Shape]:
     """The min, opt and max shape of one input."""
-    places = [f"{entry['name']}_{i}" for i, _ in enumerate(axes(entry))]
-    shape = tuple(
-        place if isinstance(axis, str) and place in sizes else axis for axis, place in zip(axes(entry), places)
-    )
-    missing = [axis for axis in dict.fromkeys(shape) if isinstance(axis, str) and axis not in sizes]
-    if missing:
-        raise Refused(_missing(entry, shape.index(missing[0]), missing[0], where), _remedy(missing, sizes))
+    shape = _called(entry, sizes)
     low, best, high = (
         tuple(sizes[axis][corner] if isinstance(axis, str) else axis for axis in shape) for corner in range(3)
     )
     return low, best, high
+
+
+def _called(entry: Mapping[str, Any], sizes: Sizes) -> tuple[int | str, ...]:
+    """The shape of an input, each dynamic axis called as `sizes` may call it: by its place before its name."""
+    places = (f"{entry['name']}_{i}" for i, _ in enumerate(axes(entry)))
+    return tuple(
+        place if isinstance(axis, str) and place in sizes else axis for axis, place in zip(axes(entry), places)
+    )
+
+
+def _refuse_missing(summary: Mapping[str, Any], sizes: Sizes, where: str) -> None:
+    """Refuse axes without sizes: tells the first, and a remedy for all of them."""
+    missing = [
+        (entry, i, axis)
+        for entry in summary["inputs"]
+        for i, axis in enumerate(_called(entry, sizes))
+        if isinstance(axis, str) and axis not in sizes
+    ]
+    if missing:
+        keys = dict.fromkeys(axis if is_plain(axis) else f"{entry['name']}_{i}" for entry, i, axis in missing)
+        raise Refused(_missing(*missing[0], where), _remedy([*keys], sizes))
+
+
+def is_plain(axis: str) -> bool:
+    """Whether a name can be a key of a command line as it is."""
+    return bool(_PLAIN.fullmatch(axis))
 
 
 def _missing(entry: Mapping[str, Any], i: int, axis: str, where: str) -> str:
@@ -234,5 +256,13 @@ def _missing(entry: Mapping[str, Any], i: int, axis: str, where: str) -> str:
 
 def _remedy(missing: Sequence[str], sizes: Sizes) -> str:
     known = f"\nshapes names {', '.join(map(repr, sizes))}" if sizes else ""
-    words = " ".join(f"shapes.{axis}=[min,opt,max]" for axis in missing)
+    words = " ".join(size_word(key, "[min,opt,max]") for key in missing)
     return f"add {words}, or one number{' each' * (len(missing) > 1)}{known}"
+
+
+def size_word(key: str, size: str) -> str:
+    """How a command line gives a size: a key that is no plain word stands in a map, where Hydra takes it escaped."""
+    if is_plain(key):
+        return f"shapes.{key}={size}"
+    escaped = re.sub(r"([\\()\[\]{}:=, \t])", r"\\\1", key)
+    return f"'shapes={{{escaped}:{size}}}'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,24 @@ def test_no_profile_is_invented(files: Project, words: tuple[str, ...], said: st
     assert (done.status, codes(done)) == (2 if is_unknown else 1, ["P1!"])
     assert said in done.out
     assert codes(checked(files, matmul(), *RTX, "shapes.n=[1,2,4]")) == []
+
+
+def test_the_hint_for_missing_sizes_can_be_appended_whatever_the_axes_are_called(files: Project) -> None:
+    shapes = {"x": ["p2o.DynamicDimension.0", 3, "?", "?"], "input.1": [None, "width"], "in:0": ["len-1"]}
+    nodes = [helper.make_node("Relu", [name], [f"y{i}"]) for i, name in enumerate(shapes)]
+    ends = [value(name, shape) for name, shape in shapes.items()], [value(f"y{i}", None) for i in range(len(shapes))]
+    made = helper.make_model(
+        helper.make_graph(nodes, "g", *ends), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+    )
+
+    done = checked(files, made, *RTX)
+    (hint,) = re.findall(r"^ *add (.*), or one number each$", done.out, re.MULTILINE)
+    words = [word.replace("[min,opt,max]", "[2,4,8]") for word in shlex.split(hint)]
+
+    assert codes(done) == ["P1!"]
+    assert len(words) == 6
+    assert codes(checked(files, made, *RTX, *words)) == []
+    assert files.mobuild("model=m.onnx", *RTX, *words).status == 0
 
 
 def test_float32_for_turing_and_a_card_that_the_builder_lacks(files: Project) -> None:

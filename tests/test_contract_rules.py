@@ -238,7 +238,8 @@ STRING = {"inputs": [{"name": "s", "dtype": "string", "shape": ["batch"]}]}
 DOUBLE = {"inputs": [{"name": "x", "dtype": "float64", "shape": ["batch"]}]}
 STATIC = {"inputs": [{"name": "x", "dtype": "float32", "shape": [1, 8]}]}
 UNNAMED = {"inputs": [{"name": "x", "dtype": "float32", "shape": [None, 8]}]}
-SHARED = {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3, "?", "?"]}]}
+SHARED = {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3, "side", "side"]}]}
+UNKNOWN = {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3, "?", "?"]}]}
 LENGTHS = {"calibration": {"x": {"0": {"8": 90, "12": 10}}}}
 IDS = {"inputs": [{"name": "x", "dtype": "int64", "shape": ["batch", "length"]}], "embeddings": {"x": 50}}
 BIG = {"initializer_bytes": 3 << 30, "types": {"float32": 3 << 30}}
@@ -290,6 +291,7 @@ BIG = {"initializer_bytes": 3 << 30, "types": {"float32": 3 << 30}}
         (on_card("t4", backend="tensorrt_rtx", version="1.7.1.116"), {"operators": {"Conv": 1}}, []),
         (on_card("t4", backend="tensorrt_rtx", version="1.7.1.116", precision="fp16"), {"types": {"float16": 64}}, []),
         (RTX, SHARED, [("P1", "error"), ("P2", "warning")]),
+        (RTX, UNKNOWN, [("P1", "error")]),
         (RTX, {"inputs": [{"name": "x", "dtype": "float32", "shape": ["bacth", 8]}]}, [("P1", "error")]),
         (RTX, {**IDS, "ranges": {"x": [0, 52]}}, [("P1", "error"), ("T1", "error")]),
         (RTX, {**IDS, "ranges": {"x": [-1, 50]}}, [("P1", "error"), ("T1", "warning")]),
@@ -302,6 +304,15 @@ def test_models_are_judged(request_: Request, summary: dict[str, Any], expected:
 def test_notes_tell_what_an_engine_will_take() -> None:
     assert said_of(RTX, STATIC, shapes={}) == [("F3", "note")]
     assert said_of(RTX, UNNAMED, shapes={"x_0": 4}) == [("F4", "note")]
+
+
+def test_axes_of_one_name_may_differ_where_sizes_call_them_by_their_place() -> None:
+    sizes = {"batch": 1, "side": 64}
+
+    assert said_of(RTX, SHARED, shapes=sizes) == [("P2", "warning")]
+    assert said_of(RTX, SHARED, shapes={**sizes, "x_3": 32}) == []
+    assert said_of(RTX, UNKNOWN, shapes={"batch": 1, "x_2": 48, "x_3": 192}) == []
+    assert said_of(RTX, UNKNOWN, shapes={"batch": 1, "?": 48}) == [("P2", "warning")]
 
 
 def test_shapes_name_the_axis_and_the_nearest_one() -> None:

@@ -10,7 +10,7 @@ from mobuild.contract.findings import Finding
 from mobuild.contract.request import Model
 from mobuild.errors import ConfigError, Refused
 from mobuild.onnxmodel.summary import axes
-from mobuild.profiles import check_shapes, profiles, refuse_falling
+from mobuild.profiles import check_shapes, profiles, refuse_falling, size_word
 
 _FAR = 4  # times as large as what 99 % of the samples need
 
@@ -36,14 +36,25 @@ def shapes_fit(model: Model) -> tuple[Finding, ...]:
 
 
 def axes_have_names_of_their_own(model: Model) -> tuple[Finding, ...]:
-    """P2: two axes of one input that share a name have one size."""
+    """P2: two axes of one input that share a name have one size, unless the sizes call them by their places.
+
+    A name without a letter (`?`) says that the size is unknown, not that two are equal; as a name it counts where the
+    sizes use it.
+    """
+    asked = {axis for profile in check_shapes(model.shapes) for axis in profile}
     findings: tuple[Finding, ...] = ()
     for each in model.summary["inputs"]:
-        again = [name for name, count in Counter(each["shape"] or ()).items() if isinstance(name, str) and count > 1]
-        for name in again:
-            places = [i for i, axis in enumerate(each["shape"]) if axis == name]
+        shared: dict[str, list[int]] = {}
+        for i, axis in enumerate(each["shape"] or ()):
+            is_name = isinstance(axis, str) and (axis in asked or any(map(str.isalnum, axis)))
+            if is_name and f"{each['name']}_{i}" not in asked:
+                shared.setdefault(axis, []).append(i)
+        for name, places in shared.items():
+            if len(places) < 2:
+                continue
             message = f"axes {', '.join(map(str, places))} share the name {name!r}: the engine takes equal sizes alone"
-            hint = "rename one of them in the model where they are meant to differ"
+            other = size_word(f"{each['name']}_{places[-1]}", "[min,opt,max]")
+            hint = f"where they are meant to differ, give one a size by its place: {other}"
             findings += (Finding("P2", "warning", f"input {each['name']!r}", message, hint),)
     return findings
 
