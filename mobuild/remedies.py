@@ -52,8 +52,9 @@ REMEDIES = (
     ),
     Remedy(
         r"no optimization profile has been defined",
-        "a dynamic axis has no size",
-        "give every dynamic axis its sizes: shapes.batch=[1,8,32]",
+        "a dynamic axis has no size, or an integer input that holds sizes has no values",
+        "give every dynamic axis its sizes (shapes.batch=[1,8,32]),\nand such an input what it holds at min, opt "
+        "and max (shapes.size=[[1,8],[2,16],[4,32]]); mobuild check names them",
         f"{_RTX}; NVIDIA/TensorRT#1116, #768",
     ),
     Remedy(
@@ -115,6 +116,12 @@ REMEDIES = (
         "NVIDIA/TensorRT#1775, open-mmlab/mmdeploy#2398",
     ),
     Remedy(
+        r"Pre-opset 7 broadcasting is unsupported",
+        "the model's opset is older than 7, whose operators broadcast otherwise",
+        "export the model with opset 13 or newer, or convert it: onnx.version_converter.convert_version(model, 13)",
+        _RTX,
+    ),
+    Remedy(
         r"UNSUPPORTED_NODE",
         "the builder has no such operator",
         "export the model without it, or use backend=onnxruntime",
@@ -145,11 +152,13 @@ REMEDIES = (
         "NVIDIA/TensorRT#3923, #3816",
     ),
     Remedy(
-        r"Version tag does not match|incompatible with serialization format|plan file version",
+        r"Version tag does not match|incompatible with serialization format|plan file version"
+        r"|plan file is not compatible with this version|expecting library version \S+ got",
         "another TensorRT built this engine than the one that opens it",
-        "build it again where it shall run; when both are meant to be one, compare the paths of the two libnvinfer\n"
+        "build it again where it shall run, or for that version (backend.version='\"10.3\"'); when both are meant to\n"
+        "be one ('expecting' opens it, 'got' built it), compare the paths of the two libnvinfer\n"
         "(python -c 'import tensorrt; print(tensorrt.__version__, tensorrt.__file__)')",
-        "yuvraj108c/ComfyUI-Dwpose-Tensorrt#5, NVIDIA/TensorRT#3898, #2544",
+        "yuvraj108c/ComfyUI-Dwpose-Tensorrt#5, NVIDIA/TensorRT#3898, #2544, triton-inference-server/server#317",
     ),
     Remedy(
         r"generated on an incompatible device|compiled for a different (?:compute capability|device)"
@@ -157,6 +166,13 @@ REMEDIES = (
         "the engine is for another GPU",
         "build it for this one (hardware=auto), or for a family: backend.hardware_compatibility=ampere_plus",
         "microsoft/onnxruntime#15250, NVIDIA/TensorRT#564",
+    ),
+    Remedy(
+        r"trtexec(?:'|\"|`)?: (?:command )?not found|trtexec: No such file",
+        "TensorRT's pip packages have no trtexec, and its other packages put it outside of PATH",
+        "it is /usr/src/tensorrt/bin/trtexec of apt install libnvinfer-bin, and in NVIDIA's containers\n"
+        "(nvcr.io/nvidia/tensorrt); mobuild builds without it (target=engine)",
+        "NVIDIA/TensorRT#2780, wang-xinyu/tensorrtx#620",
     ),
     Remedy(
         r"timing cache will not be used|invalid timing cache",

@@ -1,17 +1,19 @@
 """What a line that some program printed means: the faults that people meet, by the words they meet them in.
 
 A message was met, so it is an error even where this machine shows nothing; what the machine knows (versions,
-cards) goes into the finding. Sources of each row: the issues named in tests/doctor/test_messages.py.
+cards) goes into the finding. Sources of each row: the issues named in tests/doctor/test_messages.py. Lines that no row
+explains are looked up among the remedies for what builders and runtimes say.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from mobuild.doctor.checks import opening, place, software, versions
-from mobuild.doctor.findings import WARNING, Finding
+from mobuild.doctor.findings import ERROR, WARNING, Finding
 from mobuild.doctor.state import State
+from mobuild.remedies import REMEDIES, Remedy
 
 Explanation = Callable[[State, "re.Match[str]"], Finding]
 
@@ -19,19 +21,35 @@ Explanation = Callable[[State, "re.Match[str]"], Finding]
 def explain(text: str, state: State) -> tuple[Finding, ...]:
     """One finding for each kind of message in `text`; a warning when there is none that is known."""
     found: dict[str, Finding] = {}
+    spans = []
     for pattern, explanation in _MESSAGES:
         if match := pattern.search(text):
             finding = explanation(state, match)
             found.setdefault(finding.code, finding)
-    return tuple(found.values()) or (_unknown(text),)
+            spans.append(match.span())
+    explained = {line for line in text.splitlines() for start, end in spans if text[start:end] in line}
+    rest = [line for line in text.splitlines() if line not in explained]
+    return (*found.values(), *_remedied(rest)) or (_unknown(text),)
+
+
+def _remedied(lines: Sequence[str]) -> Iterator[Finding]:
+    """D91: what builders and runtimes say, one finding for each cause."""
+    met: dict[Remedy, str] = {}
+    for line in lines:
+        if known := next((each for each in REMEDIES if re.search(each.pattern, line)), None):
+            met.setdefault(known, _shown(line))
+    for known, line in met.items():
+        yield Finding("D91", ERROR, "message", repr(line), f"{known.cause} (met in {known.reference})", known.fix)
+
+
+def _shown(text: str) -> str:
+    return text.strip().partition("\n")[0][:200]
 
 
 def _unknown(text: str) -> Finding:
-    shown = text.strip().partition("\n")[0][:200]
     why = "doctor knows messages of drivers, CUDA, containers and TensorRT"
-    return Finding(
-        "D90", WARNING, "message", f"nothing is known about {shown!r}", why, "give the first error of its log"
-    )
+    found = f"nothing is known about {_shown(text)!r}"
+    return Finding("D90", WARNING, "message", found, why, "give the first error of its log")
 
 
 def _insufficient(state: State, match: re.Match[str]) -> Finding:
@@ -82,5 +100,7 @@ _MESSAGES: tuple[tuple[re.Pattern[str], Explanation], ...] = tuple(
             lambda state, match: software.unknown_to_tensorrt(state, _capability(match[1])),
         ),
         (r"(lib[\w+-]+\.so\.\d+)[\d.]*: cannot open shared object file", _library),
+        (r"(?:Could not load library|Unable to load any of) \{?(lib[\w+-]+\.so\.\d+)", _library),
+        (r"\bBus error\b|(?:out of|insufficient) shared memory", lambda state, _: place.little_shared(state)),
     )
 )

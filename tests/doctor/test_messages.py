@@ -2,7 +2,7 @@
 
 Met in (one row each): lyulyul/shine-cluster#30 · NVIDIA/nvidia-docker#1352 · NVIDIA/TensorRT#1786 ·
 NVIDIA/TensorRT#1160 · gpustack/gpustack#4154 · pytorch/pytorch#167244 · NVIDIA/TensorRT#4317 ·
-microsoft/onnxruntime#8313 · FocoosAI/focoos#143.
+microsoft/onnxruntime#8313 · FocoosAI/focoos#143 · jhj0517/Whisper-WebUI#294 · pytorch/pytorch#5040.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ KERNELS = "no kernel image is available for execution on the device"
 TARGET = "Target GPU SM 120 is not supported by this TensorRT release"
 AFFINITY = (
     "pthread_setaffinity_np failed for thread: 140, index: 2, mask: {3, }, error code: 22 error msg: Invalid argument"
+)
+CUDNN = "Could not load library libcudnn_ops.so.9. Error: libcudnn_ops.so.9: cannot open shared object file"
+BUS = (
+    "RuntimeError: DataLoader worker (pid 13) is killed by signal: Bus error. It is possible that dataloader's workers"
 )
 LIBRARY = "libnvinfer.so.10: cannot open shared object file: No such file or directory"
 
@@ -45,6 +49,8 @@ ROWS = [
     (KERNELS, 1, ["compute capability", "compiled for"]),
     (TARGET, 1, ["R2", "12.0 is 10.8"]),
     (AFFINITY, 0, ["CPU set", "thread count", "control group"]),
+    (CUDNN, 1, ["libcudnn_ops.so.9", "nvidia-cudnn-cu13==9.*", "nvidia-cudnn-cu12"]),
+    (BUS, 1, ["/dev/shm", "--shm-size=1g"]),
     (LIBRARY, 1, ["provider library", "TensorRT is absent", "tensorrt-cu", "apt install libnvinfer10"]),
 ]
 
@@ -86,6 +92,7 @@ NUMBERS: list[tuple[str, str, dict[str, Any], str, list[str]]] = [
     (KERNELS, "healthy", {**TORCH, **V100}, "D43", ["7.0 is not", "7.5, 8.0, 8.6, 9.0, 10.0, 12.0", "CUDA 12.6"]),
     (TARGET, "healthy", {"packages": {"tensorrt": {"version": "10.7.0"}}}, "D44", ["10.8", "tensorrt 10.7.0"]),
     (AFFINITY, "container_v1", {}, "D32", ["3 of 64"]),
+    (BUS, "healthy", {"room /dev/shm": [64 << 20, 1 << 20]}, "D31", ["1 MiB free of 64 MiB"]),
 ]
 
 
@@ -115,6 +122,32 @@ def test_a_log_may_hold_several_messages() -> None:
     text = f"step 1 ok\nRuntimeError: {KERNELS}\nwarning: {AFFINITY}\n"
 
     assert set(findings("no_gpu", message=text)) == {"D43", "D32"}
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            "The engine plan file is not compatible with this version of TensorRT, expecting library version 10.3.0.26 "
+            "got 8.6.1.6, please rebuild.",
+            ["another TensorRT built this engine", "triton-inference-server/server#317"],
+        ),
+        ("Version tag does not match. Note: Current Version: 237", ["another TensorRT", "NVIDIA/TensorRT#3898"]),
+        (
+            "The engine plan file is generated on an incompatible device, expecting compute 8.9 got compute 8.6",
+            ["another GPU", "backend.hardware_compatibility"],
+        ),
+        ("bash: trtexec: command not found", ["pip packages have no trtexec", "libnvinfer-bin"]),
+    ],
+)
+def test_what_builders_and_runtimes_say_has_its_cause_and_remedy(message: str, words: list[str]) -> None:
+    one = findings("no_gpu", message=f"step 1 ok\n[TRT] [E] 6: {message}\n{AFFINITY}")
+
+    assert set(one) == {"D91", "D32"}
+    assert one["D91"].severity == "error"
+    assert message[:40] in one["D91"].found
+    for word in words:
+        assert word in f"{one['D91'].why} {one['D91'].fix}"
 
 
 def test_what_nobody_knows_is_a_warning() -> None:

@@ -53,6 +53,19 @@ def few_processors(state: State) -> Finding:
     )
 
 
+def little_shared(state: State, severity: str = ERROR) -> Finding:
+    """Also what a data loader means that is killed by signal: Bus error."""
+    shared = state.place.shared
+    return Finding(
+        "D31",
+        severity,
+        "/dev/shm",
+        f"{_size(shared[1])} free of {_size(shared[0])}" if shared else "its size is not known here",
+        "data loaders, NCCL and warm workers exchange arrays there; a full one ends them with SIGBUS (Bus error)",
+        "docker run --shm-size=1g, or --ipc=host; in Kubernetes an emptyDir with medium: Memory on /dev/shm",
+    )
+
+
 def _memory(state: State) -> tuple[Finding, ...]:
     here = state.place
     found = []
@@ -87,18 +100,7 @@ def _memory(state: State) -> tuple[Finding, ...]:
 
 def _shared(state: State) -> tuple[Finding, ...]:
     shared = state.place.shared
-    if shared is None or shared[1] >= _SHARED:
-        return ()
-    return (
-        Finding(
-            "D31",
-            WARNING,
-            "/dev/shm",
-            f"{_size(shared[1])} free of {_size(shared[0])}",
-            "data loaders, NCCL and warm workers exchange arrays there; a full one ends them with SIGBUS (Bus error)",
-            "docker run --shm-size=1g, or --ipc=host; in Kubernetes an emptyDir with medium: Memory on /dev/shm",
-        ),
-    )
+    return (little_shared(state, WARNING),) if shared is not None and shared[1] < _SHARED else ()
 
 
 def _processors(state: State) -> tuple[Finding, ...]:

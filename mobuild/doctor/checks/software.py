@@ -17,7 +17,7 @@ _TENSORRT = r"tensorrt(-cu\d+)?"
 _PARTS = re.compile(r"(tensorrt(?:-rtx)?)(?:-cu\d+)?(-libs|-bindings)?")
 _HOLDERS = {  # a library's name without its version → the distribution that holds it, for CUDA 12 and 13
     "libnvinfer": "tensorrt-cu{cuda}=={version}.*",
-    "libcudnn": "nvidia-cudnn-cu{cuda}",
+    "libcudnn": "nvidia-cudnn-cu{cuda}=={version}.*, for CUDA 12 nvidia-cudnn-cu12",
     "libcublas": "nvidia-cublas-cu12, from CUDA 13 on nvidia-cublas",
     "libcublasLt": "nvidia-cublas-cu12, from CUDA 13 on nvidia-cublas",
     "libcudart": "nvidia-cuda-runtime-cu12, from CUDA 13 on nvidia-cuda-runtime",
@@ -81,7 +81,7 @@ def release_without_card(message: str, severity: str, subject: str) -> Finding:
 def library_missing(name: str, needed_by: str = "", other: str = "", severity: str = ERROR) -> Finding:
     """Also what `<name>: cannot open shared object file` means. `other`: another version of it that is here."""
     stem, _, version = name.partition(".so.")
-    holder = _HOLDERS.get(stem, "").format(version=version, cuda="13")
+    holder = _HOLDERS.get(stem.partition("_")[0], "").format(version=version, cuda="13")
     product = "TensorRT" if stem == "libnvinfer" else stem
     state = f"{product} of another major is here: {other}" if other else f"{product} is absent"
     if stem == "libnvinfer":
