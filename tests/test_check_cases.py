@@ -200,6 +200,45 @@ def test_the_hint_for_missing_sizes_can_be_appended_whatever_the_axes_are_called
     assert files.mobuild("model=m.onnx", *RTX, *words).status == 0
 
 
+@pytest.mark.parametrize(
+    ("operator", "inputs"),
+    [("Reshape", ["x", "t"]), ("Expand", ["x", "t"]), ("Tile", ["x", "s"]), ("Slice", ["x", "zeros", "s"])],
+)
+def test_an_input_that_holds_sizes_needs_values_as_the_builder_says(
+    files: Project, operator: str, inputs: list[str]
+) -> None:
+    nodes = [helper.make_node("Cast", ["s"], ["t"], to=INT64), helper.make_node(operator, inputs, ["y"])]
+    zeros = numpy_helper.from_array(np.zeros(2, np.int64), "zeros")
+    ends = [value("x", [4, 6]), value("s", [2], INT64)], [value("y", None)]
+    made = helper.make_model(
+        helper.make_graph(nodes, "g", *ends, [zeros]), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+    )
+
+    done = checked(files, made, *RTX)
+    unheard = files.mobuild("model=m.onnx", *RTX, "check.ignore=[P1]", check=False)
+    given = "shapes.s=[[4,6],[4,6],[4,6]]"
+
+    assert codes(done) == ["P1!"]
+    assert "input 's': what it holds decides sizes" in done.out
+    assert "add shapes.s=[[…,…],[…,…],[…,…]]" in done.out
+    assert "no optimization profile has been defined" in unheard.err
+    assert codes(checked(files, made, *RTX, given)) == []
+    assert files.mobuild("model=m.onnx", *RTX, given).status == 0
+
+
+def test_operators_that_broadcast_as_before_opset_7_are_found_as_the_builder_finds_them(files: Project) -> None:
+    made = one("Add", shape=(2, 3), inputs=["x", "x"], broadcast=1, axis=0)
+    made.opset_import[0].version, made.ir_version = 6, 3
+
+    done = checked(files, made, *RTX)
+    unheard = files.mobuild("model=m.onnx", *RTX, "check.ignore=[O1]", check=False)
+
+    assert codes(done) == ["O1!"]
+    assert "onnx.version_converter.convert_version(model, 13)" in done.out
+    assert "Pre-opset 7 broadcasting is unsupported" in unheard.err
+    assert "convert_version(model, 13)" in unheard.err
+
+
 def test_float32_for_turing_and_a_card_that_the_builder_lacks(files: Project) -> None:
     turing = checked(files, matmul(), "hardware=t4", "shapes.n=4")
     hopper = checked(files, matmul(), "hardware=h100", "backend=tensorrt_rtx", "shapes.n=4")

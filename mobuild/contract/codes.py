@@ -54,7 +54,8 @@ SAYS = {
     "S1": "an LSTM or GRU in a branch of an If, branches of different rank, an If in an If",
     "Q1": "a zero point that is not 0, an int32 bias, a type other than int8",
     "Q2": "an int8 engine of a graph without Q nodes",
-    "P1": "an axis without sizes, sizes without an axis, or a min above opt or max",
+    "P1": "an axis without sizes, sizes without an axis, a min above opt or max, or an integer input that holds sizes "
+    "without values",
     "P2": "two axes of one input with one name",
     "P3": "samples whose sizes no profile takes",
     "P4": "a maximum far above what 99 % of the samples need",

@@ -51,6 +51,8 @@ _REMEDIES = {
 
 
 _RULES = {
+    "legacy_broadcast": "export the model with opset 13 or newer, or convert it: "
+    "onnx.version_converter.convert_version(model, 13)",
     "scatter_reduction": "one that adds can be rewritten, with nodes: {rewritten: {kind: rewrite, "
     "rules: [scatter_add]}, sanitized: {needs: {model: rewritten}}}; or backend=onnxruntime",
 }

@@ -35,6 +35,31 @@ def shapes_fit(model: Model) -> tuple[Finding, ...]:
     return ()
 
 
+def sizes_are_held(model: Model) -> tuple[Finding, ...]:
+    """P1: an integer input that holds sizes has values, as a dynamic axis has sizes."""
+    asked = {name for profile in check_shapes(model.shapes) for name in profile}
+    missing = [
+        each
+        for each in model.summary["inputs"]
+        if each["name"] in model.summary.get("size_inputs", ()) and each["name"] not in asked
+    ]
+    if not model.request.is_tensorrt or not missing:
+        return ()
+    names = ", ".join(repr(each["name"]) for each in missing)
+    message = f"input{'s' * (len(missing) > 1)} {names}: what it holds decides sizes in the model; shapes has no values"
+    words = " ".join(size_word(each["name"], f"[{_held(each)}]") for each in missing)
+    hint = f"add {words}: what it holds at min, opt and max; or fix the sizes in the model"
+    return (Finding("P1", "error", model.where, message, hint),)
+
+
+def _held(entry: Mapping[str, Any]) -> str:
+    """`[…],[…],[…]` with as many places as the input has, if that is fixed."""
+    shape = entry["shape"]
+    if not shape:
+        return "min,opt,max"
+    return ",".join(["[" + ",".join(["…"] * (shape[0] if isinstance(shape[0], int) else 1)) + "]"] * 3)
+
+
 def axes_have_names_of_their_own(model: Model) -> tuple[Finding, ...]:
     """P2: two axes of one input that share a name have one size, unless the sizes call them by their places.
 

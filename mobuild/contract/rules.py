@@ -28,6 +28,7 @@ OF_MODELS: tuple[Callable[[Model], Findings], ...] = (
     quantisation.something_is_quantised,
     precision.float32_is_built,
     profiles.shapes_fit,
+    profiles.sizes_are_held,
     profiles.axes_have_names_of_their_own,
     profiles.data_fits,
     profiles.maximum_is_needed,

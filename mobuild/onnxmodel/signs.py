@@ -29,6 +29,8 @@ def signs(model: Any) -> dict[str, dict[str, str]]:
     for node in nodes(model):
         look = _LOOKS.get(node.op_type)
         signed = [*(look(node, origins) if look and not node.domain else ())]
+        if not node.domain and _value(node, "broadcast", 0):  # of opsets before 7
+            signed.append(("legacy_broadcast", node.op_type))
         if inputs.intersection(node.input) and node.op_type not in _UINT8_TAKERS:
             signed.append(("uint8_compute", node.op_type))
         for sign, detail in signed:

@@ -15,6 +15,7 @@ from typing import Any
 from mobuild.onnxmodel.files import load, size_bytes, weight_bytes
 from mobuild.onnxmodel.lasting import lasting
 from mobuild.onnxmodel.signs import signs
+from mobuild.onnxmodel.size_inputs import size_inputs
 from mobuild.onnxmodel.walk import graphs, node_name, nodes, operator, tensors
 
 RANGE_PREFIX = "mobuild.range."
@@ -53,7 +54,8 @@ def summary(path: Path) -> dict[str, Any]:
 
     `named`: operator → its nodes, of those that are not `COMMON` and no functions of the model's own; `signs` as
     `signs.signs` says; `types`: type → bytes of constants; `embeddings`: integer input → rows of the table that it
-    looks up; `activations`: different types and shapes of tensors inside, the largest first.
+    looks up; `activations`: different types and shapes of tensors inside, the largest first; `size_inputs` as
+    `size_inputs.size_inputs` says.
     """
     return _whole(load(path, external_data=False))
 
@@ -65,6 +67,7 @@ def foreign_summary(path: Path) -> dict[str, Any]:
 
 
 def _whole(model: Any) -> dict[str, Any]:
+    constants = {each.name for each in model.graph.initializer}
     return {
         **of_model(model),
         "named": _named(model),
@@ -72,6 +75,7 @@ def _whole(model: Any) -> dict[str, Any]:
         "types": weight_bytes(model),
         "embeddings": _embeddings(model),
         "activations": _activations(model),
+        "size_inputs": [name for name in size_inputs(model) if name not in constants],
     }
 
 

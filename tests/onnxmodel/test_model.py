@@ -52,6 +52,7 @@ def test_summary_is_plain_json(tmp_path: Path) -> None:
         "types": {"float32": 16384},
         "embeddings": {},
         "activations": [],
+        "size_inputs": [],
     }
 
 
