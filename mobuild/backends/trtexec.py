@@ -22,10 +22,14 @@ _CORNERS = ("min", "opt", "max")
 def command(backend: Any, model: str, profiles: Sequence[Profile], precision: str, out: str, version: str) -> str:
     """Shell lines for TensorRT `version`; what they cannot say stands in comments."""
     left_out: list[str] = [f"hook {backend.hook}"] if backend.hook else []
-    words = ["trtexec", f"--onnx={model}", f"--saveEngine={out}", "--skipInference"]
+    words = ["trtexec", f"--onnx={model}", f"--saveEngine={out}", *_build_alone(version)]
     words += [*_typing(backend, precision, version, left_out)]
     words += [word for word in _options(backend, profiles, left_out) if _is_current(word, version, left_out)]
-    lines = [f"# TensorRT {version}", *(f"# not said below: {text}" for text in left_out), shlex.join(words)]
+    lines = [
+        f"# TensorRT {version}{_unknown(version)}",
+        *(f"# not said below: {text}" for text in left_out),
+        shlex.join(words),
+    ]
     polygraphy = shlex.join(_polygraphy(backend, model, profiles, precision, out, version))
     return "\n".join([*lines, "# or, with the pip packages, which have no trtexec:", f"# {polygraphy}"])
 
@@ -41,6 +45,25 @@ def polygraphy_shapes(profiles: Sequence[Profile]) -> Iterator[str]:
             yield f"--trt-{corner}-shapes"
             shapes = {**profile, **getattr(profile, "contents", {})}  # of those inputs, the tools take what they hold
             yield from (f"{name}:[{','.join(map(str, corners[i]))}]" for name, corners in shapes.items())
+
+
+def _unknown(version: str) -> str:
+    """What to say of a release whose flags nobody has looked up."""
+    from mobuild.facts.releases import release
+
+    unknown = release("tensorrt", version).unknown
+    return f" ({unknown}): compare the flags with trtexec --help" if unknown else ""
+
+
+def _build_alone(version: str) -> list[str]:
+    """The flag that builds without measuring, as the release calls it."""
+    return ["--skipInference" if _takes("--skipInference", version) else "--buildOnly"]
+
+
+def _takes(name: str, version: str) -> bool:
+    from mobuild.facts.features import flag
+
+    return flag(name, version).word != "no"
 
 
 def _options(backend: Any, profiles: Sequence[Profile], left_out: list[str]) -> Iterator[str]:
@@ -80,9 +103,7 @@ def _typing(backend: Any, precision: str, version: str, left_out: list[str]) -> 
 
 def _has_strong_typing(version: str) -> bool:
     """Whether the release can take the graph's types as they are; before it, flags allow lower ones."""
-    from mobuild.facts.features import flag
-
-    return flag("--stronglyTyped", version).word != "no"
+    return _takes("--stronglyTyped", version)
 
 
 def _pools(backend: Any) -> Iterator[str]:
@@ -135,7 +156,8 @@ def _polygraphy(
         yield "--strongly-typed"
     yield from polygraphy_shapes(profiles)
     yield from ("--pool-limit", f"workspace:{parse_size(backend.workspace)}")
-    yield from ("--builder-optimization-level", str(backend.builder_optimization_level))
+    if _takes("--builderOptimizationLevel", version):
+        yield from ("--builder-optimization-level", str(backend.builder_optimization_level))
     yield from ("--profiling-verbosity", "layer_names_only")
     if backend.hardware_compatibility != "none":
         yield from ("--hardware-compatibility-level", backend.hardware_compatibility)

@@ -50,7 +50,7 @@ def _support(found: Feature | None, name: str, version: str) -> Support:
         return Support("unverified", f"{name} is not in the table")
     unknown = release("tensorrt", version).unknown
     if found.since and order(version) < order(found.since):
-        return Support.denied(f"{name} is there from {found.since} on", found, unknown)
+        return Support.denied(f"{name} is there from {found.since} on", found)  # so it is in no older one, known or not
     if found.removed and order(version) >= order(found.removed):
         return Support.denied(f"{name} was removed in {found.removed}", found, unknown)
     if found.deprecated and order(version) >= order(found.deprecated):

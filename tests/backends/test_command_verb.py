@@ -253,6 +253,24 @@ def test_a_doubt_stands_before_the_line(project: Project, hardware: str, version
     assert said in done.out.partition("trtexec --onnx")[0]
 
 
+@pytest.mark.parametrize("version", ["7.0", "8.5"])
+def test_an_old_release_gets_the_flags_that_it_has_whatever_python_is_here(project: Project, version: str) -> None:
+    older = onnx.version_converter.convert_version(onnx.load(project.root / "det.onnx"), 17)
+    onnx.save(older, project.root / "det.onnx")
+
+    lines = project.mobuild("command", "engine", *WORDS, "hardware=v100", f'backend.version="{version}"').out
+    trtexec = next(line for line in lines.splitlines() if line.startswith("trtexec "))
+    polygraphy = next(line for line in lines.splitlines() if line.startswith("# polygraphy "))
+
+    assert "# R14 " in lines
+    assert "--buildOnly" in trtexec
+    assert not {"--stronglyTyped", "--skipInference"} & set(trtexec.split())
+    assert "OptimizationLevel" not in trtexec
+    assert "--builder-optimization-level" not in polygraphy
+    assert "# not said below: --builderOptimizationLevel=3 (--builderOptimizationLevel=3 is there from 8.6 on)" in lines
+    assert ("compare the flags with trtexec --help" in lines) == (version == "7.0")
+
+
 def test_raw_that_trtexec_has_flags_for_is_said() -> None:
     raw = {"TACTIC_SHARED_MEMORY": "48KiB", "DLA_MANAGED_SRAM": "1MiB", "max_aux_streams": 2, "GPU_FALLBACK": True}
     dla = {"default_device_type": "DLA", "DLA_core": 0, "profiling_verbosity": "DETAILED"}
