@@ -21,6 +21,7 @@ class MobuildError(Exception):
         self.hint = hint
         self.log = log
         self.look = ""  # the command that opens what the failed build left
+        self.unmade: Any = None  # the job that is none because of it (`job.Unmade`), which `check` tells of
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -60,12 +61,11 @@ class Refused(MobuildError):
 
 
 class NoBackend(Refused):
-    """No backend of the hardware may build; `findings` are what rules say of that, `unmade` the job that is none."""
+    """No backend of the hardware may build; `findings` are what rules say of that."""
 
     def __init__(self, message: str, hint: str, findings: Sequence[Any]) -> None:
         super().__init__(message, hint)
         self.findings = findings
-        self.unmade: Any = None
 
 
 class Frozen(MobuildError):

@@ -85,3 +85,28 @@ def test_a_build_is_refused_with_the_same_code(files: Project) -> None:
     assert done.status == 1
     assert "R20: " in done.err
     assert "backend=tensorrt" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("target=triton", "hardware=l4"), 1, "which no backend of Triton loads"),
+        (("target=image", "hardware=h100", "backend=tensorrt"), 2, "no image is made with the runtime 'tensorrt'"),
+    ],
+)
+def test_a_pair_that_makes_no_job_is_a_finding_for_programs(
+    files: Project, words: tuple[str, ...], status: int, said: str
+) -> None:
+    asked = ("check", "model=m.onnx", *words, "shapes.n=4")
+
+    text, data, sarif = (files.mobuild(*asked, f"format={form}", check=False) for form in ("text", "json", "sarif"))
+
+    assert [each.status for each in (text, data, sarif)] == [status] * 3
+    assert said in text.err
+    assert (data.err, sarif.err) == ("", "")
+    (found,) = json.loads(data.out)["findings"]
+    assert (found["code"], found["severity"]) == ("N1", "error")
+    assert said in found["message"]
+    assert found["hint"]
+    (result,) = json.loads(sarif.out)["runs"][0]["results"]
+    assert said in result["message"]["text"]

@@ -78,8 +78,8 @@ class Entry:
         for compose in compositions:
             try:
                 jobs.append(make(compose()))
-            except NoBackend as error:
-                if self.call.tells_refusals:
+            except MobuildError as error:
+                if self.call.tells_refusals and error.unmade and _is_finding(error):
                     unmade.append(error.unmade)
                 else:
                     self.status = max(self.status, self._reported(error))
@@ -133,6 +133,12 @@ class Entry:
 
         task.run_all = self.run_all  # type: ignore[attr-defined]
         return task
+
+
+def _is_finding(error: MobuildError) -> bool:
+    """Whether `check` tells an error among its findings: what rules say always, all else to programs, which read no
+    messages."""
+    return isinstance(error, NoBackend) or error.unmade.settings.format in ("json", "sarif")
 
 
 def compose_targets(words: Words, project: Project) -> tuple[str, Mapping[str, str]]:

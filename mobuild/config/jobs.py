@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,8 @@ from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_CHOICE
 from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
 from mobuild.config.variant import Point, variant_name
-from mobuild.errors import ConfigError, NoBackend
+from mobuild.contract.findings import Finding
+from mobuild.errors import ConfigError, MobuildError, NoBackend
 from mobuild.graph import NodeSpec, build_graph
 from mobuild.hardware import Hardware
 from mobuild.job import Job, Settings, Unmade
@@ -38,7 +40,8 @@ class Jobs:
 
         Raises:
             ConfigError, GraphError: the request cannot be understood; names recipe, node and key.
-            NoBackend: nothing builds for the hardware; holds what `check` tells of that.
+            NoBackend: nothing builds for the hardware.
+        All of the job itself hold what `check` tells of it as `unmade`.
         """
         app, choices = _app(composed), composed.choices
         settings = read_settings(app, self.project)
@@ -46,8 +49,8 @@ class Jobs:
         refuse_unknown_keys(app, self.project, f"recipe {nodes.recipe!r}")
         try:
             job = self._job(composed, nodes, settings)
-        except NoBackend as error:
-            found = tuple(error.findings)
+        except MobuildError as error:
+            found = tuple(error.findings) if isinstance(error, NoBackend) else (_finding(error, nodes.recipe),)
             error.unmade = Unmade(nodes.recipe, choices.get("hardware", ""), nodes.lock, settings, found)
             raise
         # Interpolations are resolved where a node is made, so only now is it known what the environment decided.
@@ -164,3 +167,10 @@ def _hardware(app: DictConfig, choices: Mapping[str, str]) -> Hardware:
     hardware = construct(fields, f"conf/hardware/{name}.yaml")
     assert isinstance(hardware, Hardware)
     return hardware
+
+
+def _finding(error: MobuildError, recipe: str) -> Finding:
+    """N1: what a job is refused for, with the place that its message begins with."""
+    placed = re.match(r"(recipe '[^']*'(?:, \w+ '[^']*')*): (.*)", error.message, re.DOTALL)
+    where, message = placed.groups() if placed else (f"recipe {recipe!r}", error.message)
+    return Finding("N1", "error", where, message, error.hint, error.status)
