@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 
+from tests.onnxmodel.models import matmul
 from tests.projects import Project, recipe_project
 
 NODES = """\
@@ -109,3 +111,18 @@ def test_what_cannot_be_planned_any_more_is_not_up_to_date(project: Project) -> 
     assert done.status == 1
     assert done.out == f"{project.root}/build/small/cpu/copy.txt\n"
     assert "is not up to date: " in done.err
+
+
+def test_what_a_gate_holds_back_is_not_to_be_built_again(tmp_path: Path) -> None:
+    made = Project(tmp_path / "project", tmp_path / "cache")
+    made.root.mkdir()
+    onnx.save(matmul(), made.root / "m.onnx")
+    words = ("model=m.onnx", "target=engine", "hardware=cpu", "shapes.n=4", "constraints.engine_mb=0.0001")
+    made.mobuild(*words, check=False)
+
+    done = made.mobuild("path", *words, check=False)
+
+    assert done.status == 1
+    assert "gate failed: engine_mb" in done.err
+    assert "change the limit that it misses" in done.err
+    assert "build it: " not in done.err

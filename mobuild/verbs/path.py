@@ -10,7 +10,7 @@ from mobuild.graph import local_source
 from mobuild.job import Job
 from mobuild.report import messages
 from mobuild.report.documents import artifact_path
-from mobuild.report.explanation import reasons
+from mobuild.report.explanation import misses, reasons
 from mobuild.steps import Plan, Step, cause
 from mobuild.store import Store
 from mobuild.verbs.session import Session
@@ -63,14 +63,14 @@ def _absent(planned: Plan, step: Step, job: Job, target: str, expected: Path) ->
             f"{_label(job, target)} is in the cache and not in build/; expected {expected}",
             f"put it there, which runs nothing: mobuild {job.words}",
         )
-    return NodeFailed(
-        f"{_label(job, target)} is not built; expected {expected}\n  {why}", f"build it: mobuild {job.words}"
-    )
+    return NodeFailed(f"{_label(job, target)} is not built; expected {expected}\n  {why}", _fix(planned, step, job))
 
 
 def _fix(planned: Plan, step: Step, job: Job) -> str:
     """What to do about a step: what the error says that blocks it, else the build."""
     problem = cause(planned, step)
+    if step.state == "fresh" and misses(planned, step):
+        return "it is built and held back: make it smaller or better, or change the limit that it misses"
     return (problem.hint if problem else "") or f"build it: mobuild {job.words}"
 
 
