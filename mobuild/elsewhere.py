@@ -53,8 +53,12 @@ def _where(backend: Any) -> str:
     needed = f"{backend.runtime} {version}".strip()
     if not getattr(backend, "builds_on_card", False):
         return f"where {needed} is installed"
-    card = backend.product or f"card of compute capability {backend.compute_capability}"
-    return f"on a machine with {needed} and a {card}"
+    card = (
+        f"the card {backend.product}"
+        if backend.product
+        else f"a card of compute capability {backend.compute_capability}"
+    )
+    return f"on a machine with {needed} and {card}"
 
 
 def _of_program(spec: NodeSpec) -> str:

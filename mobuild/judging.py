@@ -71,7 +71,7 @@ def of_configuration(job: Job, keys: Keys) -> tuple[Finding, ...]:
             found += command_is_known(str(getattr(spec.node, "cmd", "")), own, name)
         if spec.node.kind == "export":
             inputs, outputs = getattr(spec.node, "inputs", {}), getattr(spec.node, "outputs", ())
-            found += asked_names_are_single(tuple(inputs), tuple(outputs), f"node {name!r}")
+            found += asked_names_are_single(tuple(inputs), tuple(outputs), f"node {name!r}", f"nodes.{name}.outputs")
     return strictly(job, found)
 
 

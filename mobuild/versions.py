@@ -12,6 +12,8 @@ from mobuild.errors import ConfigError
 
 _VERSION = re.compile(r"\d+(\.\d+)*([-.+]?[a-zA-Z][\w.+-]*)?")
 
+_SUCH = {"driver": "580.65.06", "cuda": "13.0", "python": "3.12"}  # what a version of each looks like
+
 
 def version_text(value: Any, name: str = "version") -> str:
     """`value` when it is the text of a version, or empty; `name` is the field that it came from.
@@ -22,7 +24,8 @@ def version_text(value: Any, name: str = "version") -> str:
     if isinstance(value, str) and (not value or _VERSION.fullmatch(value)):
         return value
     if isinstance(value, str):
-        raise ConfigError(f"{name}: expected a version such as 10.16, found {value!r}", f"{name}='\"10.16\"'")
+        such = _SUCH.get(name.rpartition(".")[2], "10.16")
+        raise ConfigError(f"{name}: expected a version such as {such}, found {value!r}", f"{name}='\"{such}\"'")
     raise ConfigError(
         f"{name} {value} must be quoted: without quotes, 10.10 reads as the number 10.1",
         f'write {name}: "10.10"; on a command line {name}=\'"10.10"\'',

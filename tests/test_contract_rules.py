@@ -409,3 +409,48 @@ def test_every_code_of_the_rules_is_listed() -> None:
 
 def test_the_readme_lists_the_rules() -> None:
     assert check_codes.written() == check_codes.table(), "python -m tests.check_codes"
+
+
+def hints_of(request: Request) -> dict[str, str]:
+    return {each.code: each.hint for each in check(request)}
+
+
+def test_another_backend_is_named_with_the_option_that_it_does_not_have() -> None:
+    asked = on_card("v100", version="11.0", options={"version": "11.0"})
+
+    assert "backend=onnxruntime without backend.version" in hints_of(asked)["R1"]
+    assert "without" not in hints_of(replace(asked, options={}))["R1"]
+
+
+@pytest.mark.parametrize("backend", ["tensorrt", "tensorrt_rtx"])
+@pytest.mark.parametrize("card", ["t4", "v100"])
+def test_half_stands_in_for_bfloat16_with_every_builder(card: str, backend: str) -> None:
+    request = Request(hardware(card), backend, precision="bf16")
+
+    assert hints_of(request)["R3"].startswith("precision=fp16, or ")
+
+
+@pytest.mark.parametrize(("card", "provider", "codes"), [
+    ("l4", "CPUExecutionProvider", [("R21", "note")]),
+    ("l4", "CUDAExecutionProvider", []),
+    ("cpu", "CPUExecutionProvider", []),
+])  # fmt: skip
+def test_onnx_runtime_on_the_cpu_of_a_card_is_told(card: str, provider: str, codes: list[tuple[str, str]]) -> None:
+    request = Request(hardware(card), "onnxruntime", options={"provider": provider})
+
+    assert [(each.code, each.severity) for each in check(request)] == codes
+
+
+def test_the_names_of_outputs_are_changed_where_they_come_from() -> None:
+    summary = {**SUMMARY, "outputs": SUMMARY["outputs"] * 2}
+    of_file, of_export = (
+        next(
+            each
+            for each in check_model(Model(RTX, summary, "sanitized", shapes=SHAPES, export=export))
+            if each.code == "F1"
+        )
+        for export in ("", "onnx")
+    )
+
+    assert of_file.hint == "give every output a name of its own: export the file again, or rename them in it"
+    assert of_export.hint == "give every output a name of its own: nodes.onnx.outputs"

@@ -120,7 +120,9 @@ def test_an_engine_for_a_card_that_is_not_here_is_left(tmp_path: Path) -> None:
     done = project.mobuild("target=[onnx,engine]", *words, "here=true")
 
     (left,) = [line for line in done.err.splitlines() if line.startswith("left ")]
-    assert left.endswith("engine: tensorrt is not installed here; it is built on a machine with tensorrt and a t4")
+    assert left.endswith(
+        "engine: tensorrt is not installed here; it is built on a machine with tensorrt and the card t4"
+    )
     assert done.out == f"{project.root}/det.onnx\n"
 
 

@@ -89,7 +89,7 @@ REQUESTS = [
     (["shapes=[{n: 1},{n: [8,4,2]}]"], 1, "profile 1: axis 'n': min 8 is larger than opt 4"),
     (["shapes.n=-1"], 2, "expected whole numbers from 1, found -1"),
     (["shapes.n=99999999999999999999"], 0, "M1"),
-    (["check.driver=abc"], 2, "check.driver: expected a version such as 10.16, found 'abc'"),
+    (["check.driver=abc"], 2, "check.driver: expected a version such as 580.65.06, found 'abc'"),
     (["check.cuda=99.1", "check.driver=999"], 0, "CUDA 99.1 is not in the table"),
     (["hardware=cpu", "check.runtime=9.9"], 0, "ONNX Runtime 9.9 is not in the table"),
     (["check.ignore=[P9]"], 2, "check.ignore: there is no rule 'P9'"),

@@ -1,4 +1,4 @@
-"""Rules on cards: hardware against the builder's releases (R1, R2, R13, R18 to R20)."""
+"""Rules on cards: hardware against the builder's releases (R1, R2, R13, R18 to R21)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from mobuild.facts import Support, order
 from mobuild.facts.releases import Release, driven, first_with_card, limits, release, releases, supports
 from mobuild.hardware import Hardware
 
+_CPU = "CPUExecutionProvider"
+_PROVIDERS = {"nvidia": "CUDAExecutionProvider"}  # of ONNX Runtime, by vendor
+
 
 def other_vendor(request: Request) -> tuple[Finding, ...]:
     """R18: TensorRT and TensorRT-RTX are for NVIDIA's GPUs."""
@@ -18,6 +21,17 @@ def other_vendor(request: Request) -> tuple[Finding, ...]:
         return ()
     message = f"{request.product} needs a GPU of vendor 'nvidia', found {request.hardware.vendor!r}"
     return (Finding("R18", "error", request.where, message, _other_backends(request)),)
+
+
+def runs_on_the_card(request: Request) -> tuple[Finding, ...]:
+    """R21: ONNX Runtime takes the CPU, whatever the hardware, unless another provider is asked for."""
+    provider, is_runtime = request.options.get("provider", ""), request.backend == "onnxruntime"
+    if not is_runtime or provider != _CPU or request.hardware.vendor == "cpu":
+        return ()
+    message = f"ONNX Runtime runs on the CPU here (backend.provider={_CPU}), not on the card"
+    other = _PROVIDERS.get(request.hardware.vendor, "")
+    hint = f"backend.provider={other} runs on the card, where onnxruntime has it" if other else ""
+    return (Finding("R21", "note", request.where, message, hint),)
 
 
 def tensorrt_fits(request: Request) -> tuple[Finding, ...]:
@@ -77,6 +91,7 @@ RULES: tuple[Callable[[Request], tuple[Finding, ...]], ...] = (
     tensorrt_fits,
     tensorrt_rtx_fits,
     unverified,
+    runs_on_the_card,
 )
 
 
@@ -117,8 +132,14 @@ def _other_backends(request: Request) -> str:
     for name in request.hardware.backends:
         other = Request(alone, name, precision=request.precision)
         if name != request.backend and not _refusals(other):
-            return _chosen(other)
-    return "backend=onnxruntime, which runs on the CPU"
+            return f"{_chosen(other)}{_without_version(request, name)}"
+    return f"backend=onnxruntime{_without_version(request, 'onnxruntime')}, which runs on the CPU"
+
+
+def _without_version(request: Request, other: str) -> str:
+    """What to leave out as well: of all backends, TensorRT's alone has a version to ask for."""
+    is_asked = bool(request.options.get("version"))
+    return " without backend.version" if is_asked and other != "tensorrt" else ""
 
 
 def _refusals(request: Request) -> tuple[Finding, ...]:

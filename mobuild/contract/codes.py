@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FAMILIES = {
-    "hardware": ("R1", "R2", "R13", "R17", "R18", "R19", "R20"),
+    "hardware": ("R1", "R2", "R13", "R17", "R18", "R19", "R20", "R21"),
     "precision": ("R3",),
     "software": ("R6", "R7", "R8", "R14", "R16", "E1", "E2", "E3", "E4"),
     "options": ("R4", "R5", "R11", "R12", "R15", "M2"),
@@ -38,6 +38,7 @@ SAYS = {
     "R18": "the device is of another vendor",
     "R19": "a version that is not in the tables: unverified",
     "R20": "`backend=auto` finds none of the hardware's backends among the builders; names the one that fits",
+    "R21": "ONNX Runtime's provider is that of the CPU, on hardware that is a card (a note)",
     "E1": "TensorRT's bindings are installed without its libraries",
     "E2": "torchvision or torchaudio are of another device than torch",
     "E3": "a TensorRT that is older than mobuild builds with",

@@ -48,18 +48,21 @@ def parser_reads(model: Model) -> tuple[Finding, ...]:
 def names_are_single(model: Model) -> tuple[Finding, ...]:
     """F1: no two outputs of one name, and none called like an input."""
     inputs, outputs = ([each["name"] for each in model.summary[word]] for word in ("inputs", "outputs"))
-    return asked_names_are_single(inputs, outputs, model.where)
+    hint = f"nodes.{model.export}.outputs" if model.export else "export the file again, or rename them in it"
+    return asked_names_are_single(inputs, outputs, model.where, hint)
 
 
-def asked_names_are_single(inputs: Collection[str], outputs: Sequence[str], where: str) -> tuple[Finding, ...]:
-    """F1, of the names that a recipe asks an exporter for."""
+def asked_names_are_single(
+    inputs: Collection[str], outputs: Sequence[str], where: str, key: str
+) -> tuple[Finding, ...]:
+    """F1, of the names that a recipe asks an exporter for; `key` is what gives them."""
     reasons = [
         *(f"output {name!r} stands {count} times" for name, count in Counter(outputs).items() if count > 1),
         *(f"{name!r} is both an input and an output" for name in dict.fromkeys(outputs) if name in inputs),
     ]
     if not reasons:
         return ()
-    hint = "give every output a name of its own: nodes.onnx.outputs"
+    hint = f"give every output a name of its own: {key}"
     return (Finding("F1", "error", where, "; ".join(reasons), hint),)
 
 

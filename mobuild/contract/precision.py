@@ -51,9 +51,10 @@ def float32_is_built(model: Model) -> tuple[Finding, ...]:
 
 
 def _other(request: Request) -> str:
-    """The precision that every card of the builder's has."""
-    is_half = request.backend == "tensorrt_rtx" and lacks_float32(request.hardware.compute_capability)
-    return "fp16" if is_half else "fp32"
+    """The precision nearest to what is asked for that the card has: half where it computes in it, else float32."""
+    capability = request.hardware.compute_capability
+    has_half = request.is_tensorrt and capability and computes(capability, "fp16").word == "yes"
+    return "fp16" if has_half and request.precision != "fp16" else "fp32"
 
 
 def _first(precision: str) -> str:
