@@ -333,3 +333,13 @@ def test_the_parser_itself_is_asked_on_request(files: Project) -> None:
     assert asked.status == 1
     assert "error   N2   m/l4 engine: node 'find': the parser of TensorRT-RTX" in said(asked)
     assert "\n             TensorRT has NonZero from 8.5 on: backend=tensorrt\n" in said(asked)
+
+
+def test_a_model_outside_of_the_project_is_named_as_it_was_typed(files: Project, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / "m.onnx"
+    elsewhere.parent.mkdir()
+    onnx.save(matmul(), elsewhere)
+
+    done = files.mobuild("check", f"model={elsewhere}", "hardware=l4", check=False)
+
+    assert done.out.startswith(f"error   P1   {elsewhere} l4 engine: ")

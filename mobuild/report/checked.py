@@ -19,15 +19,19 @@ _RANK = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class Place:
-    """What a finding is about: variants of a recipe, the node (empty: the configuration), the recipe's file."""
+    """What a finding is about: variants of a recipe, the node (empty: the configuration), the recipe's file.
+
+    `model` is the path of a model that stands for the recipe, where the recipe's name has digits for its folder.
+    """
 
     recipe: str
     variant: str
     node: str
     file: str
+    model: str = ""
 
     def __str__(self) -> str:
-        return f"{self.recipe}/{self.variant} {self.node}".strip()
+        return f"{f'{self.model} ' if self.model else f'{self.recipe}/'}{self.variant} {self.node}".strip()
 
 
 @dataclass(frozen=True)

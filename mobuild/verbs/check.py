@@ -6,6 +6,7 @@ record of the node that wrote it, or an ONNX file of the user's, which is parsed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from mobuild.verbs.parser import refusals
 from mobuild.verbs.session import Session
 
 _OF_PROGRAMS = "relative paths begin at the project, or at cwd; a program without a path is looked up on PATH"
+_NUMBERED = re.compile(r"\+[0-9a-f]{8}$")  # the name of a model outside of the project
 _READ_MODELS = ("sanitize", "calibrate", "quantize", "build_engine")
 
 
@@ -145,7 +147,14 @@ class _Job:
 
 def _place(job: Job | Unmade, node: str) -> Place:
     recipe = job.lock.with_suffix(".yaml")
-    return Place(job.recipe, job.variant, node, str(recipe) if recipe.is_file() else "")
+    return Place(job.recipe, job.variant, node, str(recipe) if recipe.is_file() else "", _model(job))
+
+
+def _model(job: Job | Unmade) -> str:
+    """The model as it was typed, where the name that it has in build/ does not tell which it is."""
+    if isinstance(job, Unmade) or not _NUMBERED.search(job.recipe):
+        return ""
+    return next((word.partition("=")[2].strip("'\"") for word in job.shown if word.startswith("model=")), "")
 
 
 def _summary(step: Step, is_model: bool) -> Mapping[str, Any]:
