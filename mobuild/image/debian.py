@@ -35,6 +35,11 @@ _BASE_KEPT = (
 )
 _PYTHON_KEPT = ("usr/bin/python3.11", "usr/lib/python3.11/*", "usr/share/doc/*/copyright")
 _STDLIB = "usr/lib/python3.11/"
+# Tools for people at a terminal, mailboxes, sound files: no server imports them.
+_UNSERVED = """
+_pyio aifc antigravity doctest imaplib mailbox nntplib pickletools poplib pyclbr rlcompleter smtpd sndhdr sunau tabnanny
+telnetlib this trace
+"""
 _PYTHON_DROPPED = (
     *(f"{_STDLIB}{name}/*" for name in ("test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "venv")),
     *(f"{_STDLIB}{name}/*" for name in ("pydoc_data", "distutils", "unittest/test", "config-*", "sqlite3", "curses")),
@@ -45,6 +50,7 @@ _PYTHON_DROPPED = (
         f"{_STDLIB}{name}"
         for name in ("sitecustomize.py", "turtle.py", "_pydecimal.py", "pydoc.py", "EXTERNALLY-MANAGED")
     ),
+    *(f"{_STDLIB}{name}.py" for name in _UNSERVED.split()),
 )
 _SSL_MODULES = (f"{_STDLIB}lib-dynload/_ssl.*", f"{_STDLIB}lib-dynload/_hashlib.*")
 _MOVED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")

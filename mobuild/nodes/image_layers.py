@@ -91,7 +91,7 @@ class ImagePython:
     """Python of Debian, with byte code."""
 
     kind: ClassVar[str] = "image_python"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
 
     architecture: str = "amd64"
