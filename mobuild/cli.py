@@ -53,8 +53,9 @@ def _run(argv: list[str]) -> int:
     status = noop.replay(argv)
     if status is not None:
         return status
-    from mobuild import answers
+    from mobuild import answers, collector
 
+    collector.relax()
     status, answers.recorder = 1, answers.Recorder(argv)
     try:
         from mobuild.dispatch import dispatch

@@ -15,6 +15,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from mobuild import collector
 from mobuild.config.calls import Call, check_format
 from mobuild.config.compose import PRIMARY, compose_again, hydra_for, prepare
 from mobuild.config.jobs import Jobs, hardware_of, recipe_nodes
@@ -96,6 +97,7 @@ class Entry:
             messages.warning(
                 f"{left_out} of {len(compositions)} jobs of the sweep cannot be composed, and are left out"
             )
+        collector.settle()
         self.status = _worse(self.status, self._run(jobs, unmade))
 
     def _run(self, jobs: Sequence[Any], unmade: Sequence[Unmade]) -> int:

@@ -10,14 +10,15 @@ import dataclasses
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mobuild.errors import MobuildError
 from mobuild.gates import VALIDATIONS
 from mobuild.job import Job
-from mobuild.report.comparison import Node
 from mobuild.store import Store
-from mobuild.verbs.sides import side, words_of
+
+if TYPE_CHECKING:
+    from mobuild.report.comparison import Node
 
 
 def resolved(job: Job, store: Store) -> Job:
@@ -32,6 +33,8 @@ def resolved(job: Job, store: Store) -> Job:
 
 
 def _looked_up(job: Job, store: Store, nodes: Sequence[str]) -> dict[str, Any]:
+    from mobuild.verbs.sides import side, words_of  # most jobs have no such constraint
+
     ref = str(job.constraints["against"]["ref"])
     given = [word.removeprefix("++") for word in words_of(job)]
     own = [word for word in given if not word.startswith(("target=", "constraints.against"))]
