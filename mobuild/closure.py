@@ -14,7 +14,7 @@ from pathlib import Path
 from mobuild import usercode
 from mobuild.errors import ConfigError
 from mobuild.fingerprint import digest_file
-from mobuild.firstparty import code_places
+from mobuild.firstparty import search_path
 from mobuild.search import Found, Search
 from mobuild.syntax import Import, meaning
 from mobuild.toolchain import Environment
@@ -40,20 +40,16 @@ def closure(
     project: Path,
     environment: Environment,
     digest_of: DigestOf | None = None,
-    is_program: bool = False,
 ) -> Closure:
     """Follow the imports of `reference` (`file.py:attribute` or `package.module:attribute`).
 
-    `digest_of` digests the bytes of compiled modules. A program puts `src` on its path itself or not at all, so there
-    what is installed comes first.
+    `digest_of` digests the bytes of compiled modules.
 
     Raises:
         ConfigError: no such file or module, or a syntax error in one of the user's files.
     """
-    places = code_places(str(folder), str(project))
-    path = (*places[:2], *environment.paths, *places[2:]) if is_program else (*places, *environment.paths)
     walk = _Walk(
-        Search(path),
+        Search(search_path(str(folder), str(project), environment.paths)),
         digest_of or digest_file,
         _is_other(environment.version),
     )
@@ -63,7 +59,7 @@ def closure(
     elif not walk.add(where):
         raise ConfigError(
             f"user code {reference!r}: no module {where!r} for {environment.python}",
-            f"looked first in {' and '.join(map(repr, places))}, then in the interpreter's packages",
+            f"looked in {str(folder)!r} and {str(project)!r}, in the interpreter's packages, and in the project's src/",
         )
     return walk.closure()
 

@@ -18,7 +18,7 @@ from mobuild.declaring import how
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import Change, sha256_file
-from mobuild.firstparty import code_places
+from mobuild.firstparty import search_path
 from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, names_in, value_digest
 from mobuild.observers.files import folder_digest
 from mobuild.observers.native import CHANGING
@@ -50,7 +50,7 @@ class Surroundings:
 
     @functools.cached_property
     def _search(self) -> Search:
-        return Search((*code_places(str(self.folder), str(self.root)), *self.environment.paths))
+        return Search(search_path(str(self.folder), str(self.root), self.environment.paths))
 
 
 def conditions(observed: Observed, here: Surroundings, keyed: Mapping[str, str]) -> tuple[Condition, ...]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mobuild import usercode
 from mobuild.errors import did_you_mean
-from mobuild.firstparty import code_places
 
 _OPEN = ("globals", "exec", "eval", "setattr", "vars", "locals", "__getattr__", "modules")
 """Names in a file that may define others in ways that its syntax does not show."""
@@ -17,12 +16,10 @@ _OPEN = ("globals", "exec", "eval", "setattr", "vars", "locals", "__getattr__", 
 def lacks(reference: str, folder: Path, project: Path) -> tuple[str, str]:
     """Why `reference` names nothing that its file defines, and what to do; two empty texts where that is not sure.
 
-    A file lies beside the recipe, in `folder`; a module there, in the project or its `src`. What is installed is not
-    looked into.
+    A file lies beside the recipe, in `folder`; a module there or in the project. What is installed is not looked into.
     """
     where, attribute = usercode.split(reference)
-    folders = [Path(place) for place in code_places(str(folder), str(project))]
-    places = [folder / where] if usercode.is_file(where) else _modules(where, folders)
+    places = [folder / where] if usercode.is_file(where) else _modules(where, (folder, project))
     path = next((each for each in places if each.is_file()), None)
     names = _defined(path) if path else None
     wanted = attribute.partition(".")[0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from typing import Iterable
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _INSTALLED = ("site-packages", "dist-packages")
@@ -26,11 +27,12 @@ def is_installed(path: str) -> bool:
     return any(name in _INSTALLED for name in path.split(os.sep))
 
 
-def code_places(folder: str, project: str) -> tuple[str, ...]:
-    """Where the user's modules are looked up before the interpreter's packages: beside the recipe, in the project, and
-    in its `src` where it has one, as the PyPA lays packages out."""
+def search_path(folder: str, project: str, packages: Iterable[str]) -> tuple[str, ...]:
+    """Where the user's modules are looked up: beside the recipe, in the project, among the interpreter's `packages`,
+    and in the project's `src` where it has one, as the PyPA lays packages out. That comes last: its `logging.py` may
+    be meant as `src.logging`, and what is installed is what the user's own programs get."""
     source = os.path.join(project, "src")
-    return (folder, project, source) if os.path.isdir(source) else (folder, project)
+    return (folder, project, *packages, *((source,) if os.path.isdir(source) else ()))
 
 
 @lru_cache(maxsize=None)

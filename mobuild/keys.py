@@ -120,7 +120,7 @@ class Keys:
             name = str(path.relative_to(spec.root))
             if path.suffix == ".py":
                 # Closures are asked for by file and attribute; which attribute makes no difference.
-                closures.append(found := self._closure(f"{path.name}:main", path.parent, spec, is_program=True))
+                closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
                 code.update({f"{name} {module}": value for module, value in found.modules.items()})
                 places.update({f"{name} {module}": path for module, path in found.places.items()})
                 variables.update(found.variables)
@@ -147,11 +147,11 @@ class Keys:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""
         self._closures.clear()
 
-    def _closure(self, reference: str, folder: Path, spec: NodeSpec, is_program: bool = False) -> Closure:
+    def _closure(self, reference: str, folder: Path, spec: NodeSpec) -> Closure:
         environment = self.environment_of(spec)
-        place = (reference, folder, spec.root, environment.python, bool(spec.requirements), is_program)
+        place = (reference, folder, spec.root, environment.python, bool(spec.requirements))
         if place not in self._closures:
-            self._closures[place] = closure(reference, folder, spec.root, environment, is_program=is_program)
+            self._closures[place] = closure(reference, folder, spec.root, environment)
         return self._closures[place]
 
     def _versions(

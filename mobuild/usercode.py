@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import Any, Callable, Mapping
 
 from mobuild.errors import ConfigError, NodeFailed, did_you_mean
-from mobuild.firstparty import code_places
 
 folder: Path | None = None
 """The recipe's folder, set by the worker; files are looked up here (unset: the working directory)."""
@@ -153,10 +152,10 @@ def _named_module(reference: str, where: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (where == error.name or where.startswith(error.name + ".")):
             raise  # something that the user's module imports is missing, not the module itself
-        searched = " and ".join(repr(entry) for entry in code_places(str(folder or Path.cwd()), str(Path.cwd())))
+        searched = " and ".join(repr(entry) for entry in sys.path[:2])
         raise NodeFailed(
             f"user code {reference!r}: {sys.executable} finds no module {error.name!r}",
-            f"looked first in {searched}, then in the interpreter's packages; "
+            f"looked first in {searched}, then in the interpreter's packages and in the project's src/; "
             "a file beside the recipe is written 'file.py:attribute'",
         ) from error
 

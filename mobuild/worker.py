@@ -19,7 +19,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from mobuild import blame, scratch, usercode
 from mobuild.errors import MobuildError, NothingMade
-from mobuild.firstparty import PACKAGE, code_places
+from mobuild.firstparty import PACKAGE, search_path
 from mobuild.node import Built, decode
 from mobuild.observers import modules, native
 from mobuild.observers.watch import Watch
@@ -167,9 +167,9 @@ def _enter(job: Mapping[str, Any]) -> None:
             os.environ[name] = value
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when onnxruntime is imported
     os.chdir(job["project"])
-    places = code_places(job["folder"], job["project"])
+    places = search_path(job["folder"], job["project"], _plain_path)
     # A shipped recipe's project is mobuild's own folder, whose modules must not be importable as top-level ones.
-    sys.path[:] = [place for place in places if place != PACKAGE] + _plain_path
+    sys.path[:] = [place for place in places if place != PACKAGE]
     usercode.folder = Path(job["folder"])
     scratch.folder = Path(job["scratch"]) if job.get("scratch") else None
     modules.install()

@@ -41,14 +41,13 @@ def test_the_src_folder_of_a_project_is_looked_into(tmp_path, host):
     assert set(found.modules) == {"det", "vision", "vision.net"}
 
 
-@pytest.mark.parametrize(("is_program", "origin"), [(False, "src"), (True, "installed")])
-def test_a_program_finds_what_is_installed_before_the_src_folder(tmp_path, host, is_program, origin):
+def test_what_is_installed_comes_before_the_src_folder(tmp_path, host):
     write(tmp_path, det="import vision\n", src__vision="WHERE = 'src'\n", installed__vision="WHERE = 'installed'\n")
     environment = dataclasses.replace(host, paths=(str(tmp_path / "installed"),))
 
-    found = closure("det.py:load", tmp_path, tmp_path, environment, is_program=is_program)
+    found = closure("det.py:load", tmp_path, tmp_path, environment)
 
-    assert found.places["vision"] == tmp_path / origin / "vision.py"
+    assert found.places["vision"] == tmp_path / "installed" / "vision.py"
 
 
 def test_closure_follows_late_conditional_and_nested_imports(tmp_path, host):

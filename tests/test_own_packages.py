@@ -65,6 +65,13 @@ def test_the_src_folder_needs_no_installation_and_counts(project: Project) -> No
     assert project.built("target=onnx", recipe="small") == {"onnx"}
 
 
+def test_a_module_in_src_that_is_called_like_one_of_pythons_stands_for_none(project: Project) -> None:
+    """`from src.logging import …` is how many write it, with src as the package."""
+    project.write("src/logging.py", "raise SystemExit('not this one')\n")
+
+    assert project.built("target=onnx", recipe="small") == {"onnx"}
+
+
 def test_a_program_that_puts_src_on_its_path_is_followed(project: Project) -> None:
     project.mobuild("target=word")
     project.edit("src/vision/words.py", "one", "two")
