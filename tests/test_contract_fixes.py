@@ -15,8 +15,8 @@ from mobuild.contract.findings import Finding
 from mobuild.contract.precision import backend_builds
 from mobuild.contract.request import Machine, Model, Request
 from mobuild.contract.rules import check, check_model
+from tests.contract_requests import SHAPES, SUMMARY
 from tests.projects import HARDWARE, hardware
-from tests.test_contract_rules import SHAPES, SUMMARY
 
 NAMES = sorted(path.stem for path in HARDWARE.glob("*.yaml") if path.stem not in ("auto", "cpu"))
 ROWS = {name: hardware(name) for name in NAMES}
