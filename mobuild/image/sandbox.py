@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ USER = 65532
 _TMPFS_BYTES = 1 << 30
 _OUTPUT_BYTES = 1 << 20
 _CLEANING_SECONDS = 60.0
+_ENDING_SECONDS = 10.0
 _OF_REGISTRIES = ("DOCKER_CONFIG", "REGISTRY_AUTH_FILE")  # podman 4.3 fails where they name no file
 
 
@@ -173,12 +175,37 @@ def _podman(task: Task, program: str, scratch: Path) -> Outcome:
     ]
     words += ["--tmpfs", f"/tmp:size={_TMPFS_BYTES},mode=1777", "--user", f"{USER}:{USER}", "--cap-drop", "all"]
     words += ["--security-opt", "no-new-privileges", "--http-proxy=false", *_pairs("--env", task.environment)]
+    remove = [*store, "rm", "--force", "--time", "0", name]
     try:
-        return _ended(task, [*words, *started], _is_podman, scratch)
+        return _ended(task, [*words, *started], _is_podman, scratch, functools.partial(_quietly, remove))
     finally:
-        _quietly([*store, "rm", "--force", "--time", "0", name])
+        _quietly(remove)
         _quietly([*store, "rmi", "--all", "--force"])
+        _wait_for_cleaners(scratch)
+        for mount in reversed(_mounts_below(scratch)):  # a killed podman leaves its store mounted on itself
+            _quietly(["umount", "--lazy", mount])
         _quietly([*store, "unshare", "rm", "-rf", f"{scratch}/s"] if os.geteuid() else ["rm", "-rf", f"{scratch}/s"])
+
+
+def _wait_for_cleaners(scratch: Path) -> None:
+    """conmon starts a `podman container cleanup` of its own when a container ends: it mounts the store again."""
+    deadline = time.monotonic() + _CLEANING_SECONDS
+    while time.monotonic() < deadline and any(map(functools.partial(_is_about, scratch), Path("/proc").glob("[0-9]*"))):
+        time.sleep(0.02)
+
+
+def _is_about(scratch: Path, process: Path) -> bool:
+    try:
+        return os.fsencode(scratch) + b"/" in (process / "cmdline").read_bytes()
+    except OSError:  # it has ended, or is another user's
+        return False
+
+
+def _mounts_below(scratch: Path) -> list[str]:
+    """Where file systems are mounted below the folder, outer ones first (proc_pid_mountinfo(5))."""
+    lines = os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).splitlines()
+    places = (re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split(" ")[4]) for line in lines)
+    return [place for place in places if place.startswith(f"{scratch}/")]
 
 
 def _is_podman(status: int, output: str) -> bool:
@@ -259,9 +286,16 @@ _TOOLS: Mapping[str, Callable[[Task, str, Path], Outcome]] = {
 }
 
 
-def _ended(task: Task, words: Sequence[str], is_own: Callable[[int, str], bool], folder: Path | None = None) -> Outcome:
+def _ended(
+    task: Task,
+    words: Sequence[str],
+    is_own: Callable[[int, str], bool],
+    folder: Path | None = None,
+    end: Callable[[], None] | None = None,
+) -> Outcome:
     """Run the words, in `folder` where one is given; `is_own` says of a status and the output that the tool failed, and
-    not the command."""
+    not the command. A tool killed while it starts a container would lose it: `end` ends the container, and so the tool.
+    """
     begin = time.monotonic()
     with tempfile.TemporaryFile() as file:
         process = subprocess.Popen(
@@ -278,6 +312,9 @@ def _ended(task: Task, words: Sequence[str], is_own: Callable[[int, str], bool],
         except subprocess.TimeoutExpired:
             status = None
         finally:
+            deadline = time.monotonic() + _ENDING_SECONDS
+            while end is not None and process.poll() is None and time.monotonic() < deadline:
+                end()
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

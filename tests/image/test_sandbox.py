@@ -6,6 +6,8 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,23 @@ def test_a_command_that_does_not_end_is_ended(root: Path, tool: str) -> None:
 
     assert (outcome.status, outcome.reason) == (None, "did not end within 3 s")
     assert outcome.output == "waiting\n"
+
+
+def test_podman_leaves_nothing_however_it_ends(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is killed leaves its store mounted, and conmon starts another podman there when the container ends."""
+    by("podman", Task(root, ["/bin/tell", "exit", "0"], {}, timeout_seconds=60))
+    places = Path(tempfile.mkdtemp(prefix="a b", dir="/tmp"))  # podman 4.3 refuses longer ones than 50 letters
+    monkeypatch.setattr(tempfile, "tempdir", str(places))
+
+    def ended(seconds: float) -> str:
+        return run(Task(root, ["/bin/tell", "wait"], {}, timeout_seconds=seconds), ["podman"]).reason
+
+    with ThreadPoolExecutor(6) as pool:  # of 24 without cleaning, one to three were left mounted
+        reasons = list(pool.map(ended, [0.2, 0.5, 0.8, 1, 1.2, 1.5] * 3))
+
+    assert {reason.partition(" within ")[0] for reason in reasons} == {"did not end"}
+    assert str(places).replace(" ", "\\040") not in Path("/proc/self/mountinfo").read_text()
+    places.rmdir()  # there is nothing in it
 
 
 @pytest.mark.parametrize("name", ["layout", "Caps X/proof-ta1f_kbf_", "of:2"])
