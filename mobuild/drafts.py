@@ -31,7 +31,6 @@ class Drafts:
         """The steps of all jobs before they are settled, and which step each job's nodes are; a job's own errors
         block its steps and no others."""
         drafts: dict[str, Step] = {}
-        users: dict[str, list[User]] = {}
         of: list[dict[str, str]] = []
         seen: dict[Any, Step] = {}  # jobs share the nodes that are equal, so most questions come again
         for number, job in enumerate(jobs):
@@ -43,12 +42,10 @@ class Drafts:
                 draft = seen.get(question) or self._draft(spec, edges, job, gates[name])
                 if not draft.error:  # which names its job
                     seen[question] = draft
-                drafts.setdefault(draft.identity, draft)
-                users.setdefault(draft.identity, []).append(User(number, name))
+                drafts.setdefault(draft.identity, draft).users.append(User(number, name))
                 names[name] = draft.identity
             of.append(names)
-        found = [dataclasses.replace(draft, users=tuple(users[identity])) for identity, draft in drafts.items()]
-        return found, tuple(of)
+        return list(drafts.values()), tuple(of)
 
     def content(self, spec: NodeSpec) -> sources.SourceContent:
         """What the user's file of a local source is now."""
@@ -62,7 +59,7 @@ class Drafts:
             if local_source(spec):
                 content = self.content(spec)
                 return Step(
-                    f"source:{content.digest}", spec, (), edges, (), "fresh", digest=content.digest, source=content
+                    f"source:{content.digest}", spec, (), edges, [], "fresh", digest=content.digest, source=content
                 )
             if check := getattr(spec.node, "check_pinned", None):
                 _check_pinned(check, spec, job)
@@ -73,13 +70,13 @@ class Drafts:
             error.message = placed(error.message, job, spec)
             identity = f"error:{job.recipe}/{job.variant}/{spec.name}"
             if job.settings.here and isinstance(error, ToolchainError):
-                return Step(identity, spec, (), edges, (), "elsewhere", (error.message,))
-            return Step(identity, spec, (), edges, (), "blocked", (error.message,), error=error)
+                return Step(identity, spec, (), edges, [], "elsewhere", (error.message,))
+            return Step(identity, spec, (), edges, [], "blocked", (error.message,), error=error)
         inputs = {role: f"{edge.identity}/{edge.member}" for role, edge in edges.items()}
         identity = "+".join(way.key(inputs) for way in ways)
         if gates:
             identity += f" {digest_bytes(canonical(gates))}"
-        return Step(identity, ways[-1].spec, ways, edges, (), "waiting")
+        return Step(identity, ways[-1].spec, ways, edges, [], "waiting")
 
 
 def placed(message: str, job: Job, spec: NodeSpec) -> str:

@@ -14,12 +14,12 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NewType
 
 from mobuild.errors import ConfigError
-from mobuild.node import fields_of, is_keyed, is_ordered
+from mobuild.node import fields_of, is_keyed, is_ordered, per_class
 
 Digest = NewType("Digest", str)
 Key = NewType("Key", str)
@@ -109,11 +109,10 @@ def canonical(value: Any) -> bytes:
 
 def parameters(node: Any) -> dict[str, Any]:
     """The keyed fields of a node (any dataclass) as plain values; a nested dataclass carries its name and revision."""
-    cls: Any = type(node)
-    return {name: plain(getattr(node, name)) for name, plain in _keyed(cls)}
+    return {name: plain(getattr(node, name)) for name, plain in _keyed(type(node))}
 
 
-@lru_cache
+@per_class
 def _keyed(cls: Any) -> list[tuple[str, Callable[[Any], Any]]]:
     """The keyed fields of a dataclass, and what makes their values plain."""
     return [(spec.name, _in_order if is_ordered(spec) else _plain) for spec in fields_of(cls) if is_keyed(spec)]

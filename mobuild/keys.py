@@ -20,7 +20,7 @@ from mobuild.errors import ToolchainError
 from mobuild.fingerprint import Fingerprint, digest_file, parameters
 from mobuild.graph import NodeSpec
 from mobuild.locked import Locked
-from mobuild.node import code_references, inside
+from mobuild.node import code_references, inside, per_class
 from mobuild.toolchain import Environment
 
 _MAY_READ = re.compile(r"\$|environ|getenv|source\s|\.\s")  # of most commands: no
@@ -58,7 +58,8 @@ class Keys:
             ToolchainError: the interpreter is missing, too old, or does not start.
             ConfigError, SourceError: the locked set is none.
         """
-        place = (spec.python, spec.requirements, spec.container, spec.root)
+        is_host = not (spec.python or spec.requirements or spec.container)
+        place = () if is_host else (spec.python, spec.requirements, spec.container, spec.root)
         if place not in self._environments:
             self._environments[place] = self._environment(spec)
         return self._environments[place]
@@ -172,9 +173,12 @@ def _own_kinds(node: Any) -> list[Path]:
 
     Ours carry a `revision` that golden tests watch; nobody watches the others.
     """
-    modules = {type(one).__module__ for one in inside(node)}
-    files = {sys.modules[name].__file__ for name in modules if name.partition(".")[0] != "mobuild"}
-    return sorted(Path(file) for file in files if file)
+    return sorted({Path(file) for one in inside(node) if (file := _own_file(type(one)))})
+
+
+@per_class
+def _own_file(cls: type) -> str | None:
+    return None if cls.__module__.partition(".")[0] == "mobuild" else sys.modules[cls.__module__].__file__
 
 
 def has_user_code(spec: NodeSpec) -> bool:

@@ -14,9 +14,11 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Collection, Iterator, Mapping, Protocol, Sequence
+from typing import Any, Callable, ClassVar, Collection, Iterator, Mapping, Protocol, Sequence, TypeVar
 
+Answer = TypeVar("Answer")
 _MARK = "mobuild"
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
@@ -206,14 +208,15 @@ def ordered(default: Any = dataclasses.MISSING, default_factory: Any = dataclass
     return field(default=default, metadata={_MARK: "ordered"})
 
 
-_FIELDS: dict[Any, Sequence[dataclasses.Field[Any]]] = {}
+def per_class(of: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """`of`, asked once for each class: a plan asks the same of thousands of nodes."""
+    return lru_cache(maxsize=None)(of)
 
 
+@per_class
 def fields_of(cls: Any) -> Sequence[dataclasses.Field[Any]]:
-    """The fields of a dataclass, which a plan asks for with each of its nodes."""
-    if cls not in _FIELDS:
-        _FIELDS[cls] = dataclasses.fields(cls)
-    return _FIELDS[cls]
+    """The fields of a dataclass."""
+    return dataclasses.fields(cls)
 
 
 def is_code(spec: dataclasses.Field[Any]) -> bool:
@@ -242,8 +245,13 @@ def inside(node: Any) -> Iterator[Any]:
 
 def code_references(node: Any) -> tuple[str, ...]:
     """The user's code that `node` and what it holds name."""
-    found = ((each, spec) for each in inside(node) for spec in fields_of(type(each)) if is_code(spec))
-    return tuple(str(getattr(each, spec.name)) for each, spec in found if getattr(each, spec.name))
+    found = (getattr(each, name) for each in inside(node) for name in _code_fields(type(each)))
+    return tuple(str(value) for value in found if value)
+
+
+@per_class
+def _code_fields(cls: Any) -> tuple[str, ...]:
+    return tuple(spec.name for spec in fields_of(cls) if is_code(spec))
 
 
 def encode(value: Any) -> Any:

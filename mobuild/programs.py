@@ -98,11 +98,18 @@ def named_files(cmd: str, project: Path, cwd: str = "", shell: bool = False) -> 
 
     Alone, behind the `=` of an option, or as a module that a Python runs (`-m tools.export`).
     """
-    start = os.path.join(project, cwd)  # noqa: PTH118 - asked of each command of a plan
-    words = (word.replace("{project}", str(project)) for word in _parts(cmd, shell))
-    parts = (part for word in words for part in ((word, word.partition("=")[2]) if "=" in word else (word,)) if part)
-    places = (os.path.join(start, part) for part in parts if not ("{" in part and _PLACEHOLDER.search(part)))  # noqa: PTH118
-    found = {Path(place).resolve() for place in places if os.path.isfile(place)}  # noqa: PTH113 - most words are none
+    start = os.path.join(project, cwd, "")  # noqa: PTH118 - asked of each command of a plan
+    found: set[Path] = set()
+    for word in _parts(cmd, shell):
+        if "{" in word:
+            word = word.replace("{project}", str(project))
+        for part in (word, word.partition("=")[2]) if "=" in word else (word,):
+            if not part or ("{" in part and _PLACEHOLDER.search(part)):
+                continue
+            place = part if part[0] == "/" else start + part
+            # most words are no file, which `access` tells without making an exception
+            if "\0" not in place and os.access(place, os.F_OK) and os.path.isfile(place):  # noqa: PTH113
+                found.add(Path(place).resolve())
     root = project.resolve() if found else project
     return tuple(sorted(path for path in found if root in path.parents))
 

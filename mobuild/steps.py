@@ -69,7 +69,7 @@ class Step:
     spec: NodeSpec
     ways: tuple[Way, ...]  # best first; the last is the one to build
     needs: Mapping[str, Edge]
-    users: tuple[User, ...]
+    users: list[User]  # drafts add them job by job; nobody else does
     state: State
     reasons: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
