@@ -78,8 +78,7 @@ def _clean(log: Path, secrets: Iterable[str]) -> None:
     if not log.exists():
         return
     text = log.read_text(encoding="utf-8", errors="surrogateescape")
-    clean = cleaned(text, secrets)
-    if clean != text:
+    if text and (clean := cleaned(text, secrets)) != text:
         log.write_text(clean, encoding="utf-8", errors="surrogateescape")
 
 

@@ -6,6 +6,7 @@ Read before and after a node, so that "out of memory" is said only when the kern
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 _UNLIMITED = 1 << 60  # version 1 writes the largest page-aligned number for no limit
@@ -25,24 +26,28 @@ class Memory:
 
 def memory(root: Path = Path("/")) -> Memory:
     """The smallest limit on the way up, and the counter of the group itself."""
-    for folder, limit_name, events_name in _groups(root):
-        limits = [_number(parent / limit_name) for parent in _upwards(folder, root)]
+    for limit_files, events_file in _groups(root):
+        limits = [_number(file) for file in limit_files]
         bounded = [limit for limit in limits if limit is not None and limit < _UNLIMITED]
         limit_mib = min(bounded) // 2**20 if bounded else None
-        return Memory(limit_mib, _counter(folder / events_name, "oom_kill"))
+        return Memory(limit_mib, _counter(events_file, "oom_kill"))
     return Memory(None, -1)
 
 
-def _groups(root: Path) -> list[tuple[Path, str, str]]:
-    """Folder, limit file and event file: version 2, or the memory controller of version 1."""
+@cache
+def _groups(root: Path) -> list[tuple[list[Path], Path]]:
+    """Limit files on the way up, and event file: version 2, or the memory controller of version 1."""
     found = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
             mount = root / "sys/fs/cgroup/memory"
-            found.append((_inside(mount, path), "memory.limit_in_bytes", "memory.oom_control"))
+            folder, limit, events = _inside(mount, path), "memory.limit_in_bytes", "memory.oom_control"
         elif not controllers and (root / "sys/fs/cgroup/cgroup.controllers").exists():
-            found.append((_inside(root / "sys/fs/cgroup", path), "memory.max", "memory.events"))
+            folder, limit, events = _inside(root / "sys/fs/cgroup", path), "memory.max", "memory.events"
+        else:
+            continue
+        found.append(([above / limit for above in _upwards(folder, root)], folder / events))
     return found
 
 

@@ -93,7 +93,7 @@ def work(job: dict[str, Any], parent: int) -> dict[str, Any]:
         document = worker.work(job, warm=True)
     from mobuild.observers import modules
 
-    document["user_code"] = bool(modules.first_party(frozenset()))
+    document["user_code"] = modules.is_any_first_party()
     return dict(json.loads(worker.encoded(document)))
 
 

@@ -5,7 +5,7 @@ has the same size and the same mtime in whole seconds, so an edit within a secon
 under the new key.
 """
 
-# ruff: noqa: PTH100, PTH117
+# ruff: noqa: PTH100
 # (paths stay text: there are thousands of them)
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mobuild.observers.readers import is_users_import
 
 _missing: set[str] = set()  # asked for by the user's code and found by nobody
 _read: dict[str, str] = {}  # source file → SHA-256 of the bytes that were executed
+_others: dict[str, Any] = {}  # modules that were looked at before and are nobody's or another's
 
 _AT_START = frozenset(sys.modules)
 _installed = False
@@ -74,13 +75,29 @@ def first_party(known: frozenset[str]) -> dict[str, str]:
 
     One that is no longer in `sys.modules`, or never was, goes by its path.
     """
-    paths = {name: file_of(module) for name, module in list(sys.modules.items())}
-    paths.update({path: path for path in _read.keys() - set(paths.values())})
+    loaded = _loaded()
+    loaded.update({path: path for path in _read.keys() - set(loaded.values())})
     return {
-        name: path
-        for name, path in sorted(paths.items())
-        if is_first_party(path) and path not in known and os.path.realpath(path) not in known
+        name: path for name, path in sorted(loaded.items()) if path not in known and os.path.realpath(path) not in known
     }
+
+
+def is_any_first_party() -> bool:
+    """Whether there is one, as `first_party` knows them."""
+    return bool(_read or _loaded())
+
+
+def _loaded() -> dict[str, str]:
+    """Name → path of the first-party modules in `sys.modules`."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if _others.get(name) is module:  # nearly all, in a process that stays warm
+            continue
+        if is_first_party(path := file_of(module)):
+            found[name] = path
+        else:
+            _others[name] = module
+    return found
 
 
 def sources(modules: Mapping[str, str]) -> dict[str, str]:
@@ -103,7 +120,7 @@ def file_of(module: Any) -> str:
     """Absolute path of a module's file; empty for built-in modules and namespace packages, and for
     objects that only pose as a module (`torch._classes` says `_classes.py`)."""
     file = getattr(module, "__file__", None)
-    return file if isinstance(file, str) and os.path.isabs(file) else ""
+    return file if isinstance(file, str) and file.startswith(os.sep) else ""
 
 
 def _place_of(module: Any) -> str:

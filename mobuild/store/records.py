@@ -87,8 +87,8 @@ class Records:
         with explained(self._root.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             self.set_unreadable_aside(record.key)
-            self._create(path, encode(record))
-        return self._read(str(path), record.key)
+            is_first = self._create(path, encode(record))
+        return record if is_first else self._read(str(path), record.key)
 
     def set_aside(self, record: Record) -> None:
         """Take a record whose object is lost or damaged out of the way; it is kept under another name."""
@@ -153,7 +153,8 @@ class Records:
             except Unreadable:
                 _rename_aside(Path(path))
 
-    def _create(self, path: Path, data: bytes) -> None:
+    def _create(self, path: Path, data: bytes) -> bool:
+        """Whether the file is made of `data`: the first writer wins."""
         descriptor, temporary = tempfile.mkstemp(prefix="record-", dir=self._staging)
         try:
             with open(descriptor, "wb") as stream:
@@ -163,10 +164,11 @@ class Records:
                 os.fsync(descriptor)
             os.link(temporary, path)
             sync(path.parent)
-        except FileExistsError:  # the first writer wins; the caller reads what is there
-            return
+        except FileExistsError:
+            return False
         finally:
             Path(temporary).unlink()
+        return True
 
     def _warn(self, sentence: str) -> None:
         if sentence not in self._warnings:
