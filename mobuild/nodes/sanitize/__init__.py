@@ -34,7 +34,7 @@ class Sanitize:
     """
 
     kind: ClassVar[str] = "sanitize"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
     isolated: ClassVar[bool] = False
 
     infer_shapes: bool = True

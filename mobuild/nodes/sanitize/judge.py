@@ -9,7 +9,11 @@ from typing import Any
 
 from mobuild import onnxmodel, parity
 from mobuild.errors import NodeFailed
+from mobuild.onnxmodel.files import tensor_bytes
 from mobuild.onnxmodel.summary import axes, of_model
+from mobuild.onnxmodel.walk import tensors
+
+_TYPED = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")  # of a TensorProto
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,7 @@ class Look:
     """What one model is and does. `why_not_run` tells why there are no `runs` to compare."""
 
     summary: Mapping[str, Any]
-    size_bytes: int  # without names of nodes and shapes, which are no burden
+    size_bytes: int  # of the graph and of what its constants hold; without names of nodes and shapes
     feeds: Sequence[Mapping[str, Any]]
     runs: Sequence[Mapping[str, Any]]
     why_not_run: str = ""
@@ -128,7 +132,10 @@ def _facts(path: Path) -> tuple[dict[str, Any], int]:
     del model.graph.output[:]
     for node in model.graph.node:
         node.ClearField("name")
-    data = sum(file.stat().st_size for file in onnxmodel.data_files(path))
+    data = tensor_bytes(model)
+    for tensor in tensors(model):  # whose bytes lie in the model or beside it, under names of any length
+        for field in ("raw_data", "external_data", "data_location", *_TYPED):
+            tensor.ClearField(field)
     return summary, model.ByteSize() + data
 
 
