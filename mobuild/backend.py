@@ -101,6 +101,14 @@ class BuildsOnCard(Protocol):
     builds_on_card: ClassVar[bool]
 
 
+class NeedsLibrary(Protocol):
+    """A backend that needs one more file of the package that it builds with than every installation of it has."""
+
+    @property
+    def library(self) -> str:
+        """The file, below a folder of packages; empty with options that need none."""
+
+
 class CarriesLibraries(Protocol):
     """A backend whose engines need native code of the user's: `placed` gets it, and the engine takes it along."""
 

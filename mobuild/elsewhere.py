@@ -44,13 +44,16 @@ def _of_backend(backend: Any, spec: NodeSpec, environment: Environment) -> str:
     found, wanted = environment.distributions.get(backend.distribution, ""), getattr(backend, "version", "")
     if found and wanted and version_key(found)[: len(version_key(wanted))] != version_key(wanted):
         return f"{backend.runtime} is {found} here; it is built {_where(backend)}"
+    library = getattr(backend, "library", "")
+    if library and not any(Path(folder, library).exists() for folder in environment.paths):
+        return f"there is no {Path(library).name} here; it is built {_where(backend)}"
     reason = backend.runs_here() if getattr(backend, "builds_on_card", False) else ""
     return f"{reason}; it is built {_where(backend)}" if reason else ""
 
 
 def _where(backend: Any) -> str:
     version = getattr(backend, "version", "")
-    needed = f"{backend.runtime} {version}".strip()
+    needed = f"{backend.runtime} {version}".strip() + (" with it" if getattr(backend, "library", "") else "")
     if not getattr(backend, "builds_on_card", False):
         return f"where {needed} is installed"
     card = (

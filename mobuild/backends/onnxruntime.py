@@ -66,6 +66,12 @@ class OnnxRuntime:
     def tools(self) -> tuple[str, ...]:
         return (self.distribution,)
 
+    @property
+    def library(self) -> str:
+        """The shared library of the provider, of those that have one of their own."""
+        name = ort_runtime.LIBRARIES.get(self.provider)
+        return f"onnxruntime/capi/{name}" if name else ""
+
     def placed(self, inputs: Mapping[str, Path]) -> OnnxRuntime:
         """This backend with the libraries of custom operators that the node is given."""
         return replace(self, libraries=tuple(map(str, given(inputs).values())))

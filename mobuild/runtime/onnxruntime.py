@@ -7,6 +7,7 @@ provider that was asked for is the one that runs, or opening fails and says whic
 from __future__ import annotations
 
 import ctypes
+import difflib
 import os
 import re
 from pathlib import Path
@@ -24,14 +25,16 @@ LEVELS = {
 }
 _DTYPES = {"float": "float32", "double": "float64", "string": "object"}
 # Names of the shared libraries that hold the providers which are no part of the main library.
-_LIBRARIES = {
+LIBRARIES = {
     "CUDAExecutionProvider": "libonnxruntime_providers_cuda.so",
     "TensorrtExecutionProvider": "libonnxruntime_providers_tensorrt.so",
+    "NvTensorRTRTXExecutionProvider": "libonnxruntime_providers_nv_tensorrt_rtx.so",
     "OpenVINOExecutionProvider": "libonnxruntime_providers_openvino.so",
 }
 _PACKAGES = {
     "CUDAExecutionProvider": "onnxruntime-gpu",
     "TensorrtExecutionProvider": "onnxruntime-gpu",
+    "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
     "OpenVINOExecutionProvider": "onnxruntime-openvino",
 }
 
@@ -97,13 +100,21 @@ def refuse_missing_provider(ort: Any, provider: str) -> None:
     available = ort.get_available_providers()
     if provider in available:
         return
-    package, library = _PACKAGES.get(provider), _LIBRARIES.get(provider)
+    package, library = _PACKAGES.get(provider), LIBRARIES.get(provider)
     hint = f"pip install {package}" if package else f"choose one of: {', '.join(available)}"
     raise RuntimeMissing(
         f"onnxruntime {ort.__version__}: asked for the provider {provider!r}, "
-        f"this build has only {', '.join(map(repr, available))}" + (f" and no {library}" if library else ""),
+        f"this build has only {', '.join(map(repr, available))}"
+        + (f" and no {library}" if library else _meant(provider, [*ort.get_all_providers(), *LIBRARIES])),
         hint,
     )
+
+
+def _meant(provider: str, known: Sequence[str]) -> str:
+    """`. Did you mean …?`, whatever the case of the letters; empty for a provider that exists, or like none."""
+    lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(provider.lower(), lower, n=1, cutoff=0.9)
+    return f". Did you mean {lower[close[0]]!r}?" if close and lower[close[0]] != provider else ""
 
 
 def open_engine(
@@ -172,7 +183,7 @@ def _dtype(type_text: str) -> str:
 
 def _missing_library(ort: Any, provider: str) -> str:
     """What the dynamic loader says about the provider's library."""
-    name = _LIBRARIES.get(provider)
+    name = LIBRARIES.get(provider)
     if name is None:
         return ""
     try:

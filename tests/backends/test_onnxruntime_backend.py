@@ -74,6 +74,11 @@ def test_external_data_gives_a_folder_that_runs_elsewhere(tmp_path: Path) -> Non
     [
         ("CUDAExecutionProvider", "libonnxruntime_providers_cuda.so", "pip install onnxruntime-gpu"),
         ("TensorrtExecutionProvider", "libonnxruntime_providers_tensorrt.so", "pip install onnxruntime-gpu"),
+        (
+            "NvTensorRTRTXExecutionProvider",
+            "libonnxruntime_providers_nv_tensorrt_rtx.so",
+            "pip install onnxruntime-trt-rtx",
+        ),
         ("OpenVINOExecutionProvider", "libonnxruntime_providers_openvino.so", "pip install onnxruntime-openvino"),
     ],
 )
