@@ -206,6 +206,7 @@ def test_unused_input_is_kept_or_dropped_as_declared(
 
 @BOTH
 def test_train_mode_exports_as_evaluation(tmp_path: Path, exporter: str) -> None:
+    """exp-train-mode, with both exporters; a control."""
     images = {"x": ["batch", 3, 8, 8]}
     export(tmp_path / "train.onnx", "dropped_mode", images, exporter=exporter)
     export(tmp_path / "eval.onnx", "Normed", images, exporter=exporter)

@@ -38,7 +38,7 @@ class Export:
     """
 
     kind: ClassVar[str] = "export"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
     isolated: ClassVar[bool] = True
 
     model: str = user_code()
@@ -129,7 +129,7 @@ class Export:
         onnxmodel.strip(model)
         write_ranges(model, {each.name: each.limits for each in asked if each.limits})
         save_beside(model, file, out)
-        checks.assert_valid(model_file(out))
+        checks.assert_valid(model_file(out), self.opset, self.exporter)
 
     def _hooked(
         self, module: Any, arguments: Sequence[Any], options: dict[str, Any], inputs: Mapping[str, Path]

@@ -55,7 +55,7 @@ def assert_output_shapes(asked: Mapping[str, Sequence[int | str]], found: Mappin
             raise NodeFailed(f"output {name!r}: expected shape {list(shape)}, found {list(real)}")
 
 
-def assert_valid(file: Path) -> None:
+def assert_valid(file: Path, opset: int, exporter: str) -> None:
     """The ONNX checker accepts the file; by path, because a model object ends at 2 GiB."""
     import onnx
 
@@ -63,7 +63,11 @@ def assert_valid(file: Path) -> None:
         onnx.checker.check_model(str(file))
     except onnx.checker.ValidationError as error:
         first = str(error).strip().splitlines()[0]
-        raise NodeFailed(f"the exported file is no valid ONNX model: {first[:300]}") from error
+        is_lowered = exporter == "dynamo" and opset < DYNAMO_FIRST_OPSET
+        raise NodeFailed(
+            f"the exported file is no valid ONNX model of opset {opset}: {first[:300]}",
+            _of_lowered(opset, DYNAMO_FIRST_OPSET) if is_lowered else "another opset, or the other exporter, may do",
+        ) from error
 
 
 def _fits(name: str, asked: int | str, found: int | str) -> bool:
@@ -75,7 +79,7 @@ def _assert_opset(asked: int, got: int, exporter: str) -> None:
     if asked == got:
         return
     if exporter == "dynamo" and asked in TORCHSCRIPT_OPSETS:
-        hint = f"exporter: torchscript meets opset {asked}; or ask for opset: {got}"
+        hint = _of_lowered(asked, got)
     elif exporter == "torchscript" and asked >= DYNAMO_FIRST_OPSET:
         hint = f"exporter: dynamo meets opset {asked}; or ask for opset: {got}"
     else:
@@ -83,14 +87,21 @@ def _assert_opset(asked: int, got: int, exporter: str) -> None:
     raise NodeFailed(f"asked for opset {asked}, got {got}: the {exporter} exporter does not meet it", hint)
 
 
+def _of_lowered(asked: int, got: int) -> str:
+    """What to do where the dynamo exporter does not convert its own opset down to an older one."""
+    return f"exporter: torchscript meets opset {asked}; or ask for opset: {got}"
+
+
 def _kept(inputs: Sequence[Input], found: Sequence[str], droppable: Sequence[str], exporter: str) -> list[Input]:
-    for each in inputs:
-        if each.name not in found and each.name not in droppable:
-            raise NodeFailed(
-                f"input {each.name!r} is not in the file: the network does not use it, and the {exporter} "
-                "exporter drops what is unused",
-                f"remove it from `inputs` and from the network, or allow it: droppable: [{each.name}]",
-            )
+    dropped = [each.name for each in inputs if each.name not in found and each.name not in droppable]
+    if dropped:
+        names = ", ".join(map(repr, dropped))
+        subject, it = (f"input {names} is", "it") if len(dropped) == 1 else (f"inputs {names} are", "them")
+        raise NodeFailed(
+            f"{subject} not in the file: the network does not use {it}, and the {exporter} "
+            "exporter drops what is unused",
+            f"remove {it} from `inputs` and from the network, or allow that: droppable: [{', '.join(dropped)}]",
+        )
     return [each for each in inputs if each.name in found]
 
 

@@ -1,8 +1,7 @@
 """torch's two exporters behind one call, with their failures in plain words.
 
 `dynamo` captures the program with `torch.export` and refuses a branch on data. `torchscript` traces one
-run and bakes the branch that it took, so branches are watched here: one on data is an error, one on a
-shape is not (whether it holds at other sizes is the proof's question).
+run and bakes the branch that it took and the numbers that it saw, so those are watched: `tracing`.
 """
 
 from __future__ import annotations
@@ -12,21 +11,25 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mobuild.errors import NodeFailed, did_you_mean
-from mobuild.nodes.export import naming
-from mobuild.nodes.export.frames import causes, decolour, is_users, place, user_line, words
+from mobuild.nodes.export import naming, tracing
+from mobuild.nodes.export.frames import causes, decolour, plain, user_line, words
 from mobuild.nodes.export.shapes import Input
 from mobuild.onnxmodel.files import EXTERNAL_BYTES
 
 EXPORTERS = ("dynamo", "torchscript")
 TORCHSCRIPT_OPSETS = range(7, 21)
 DYNAMO_FIRST_OPSET = 18
+_FROZEN = re.compile(r"inferred a static shape of (\d+) for dimension inputs\['(\w+)'\](?:\[(\d+)\])?\.shape\[(\d+)\]")
+FREEZES = (
+    "the network turns a size into a constant: int(x.shape[0]), a list or buffer of fixed length, "
+    "a branch on a size; use x.shape in shapes alone"
+)
 _UNKNOWN_ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
-_OF_SHAPES = ("aten::size", "aten::sym_size", "aten::numel", "aten::dim", "aten::len", "prim::shape")
 
 
 def export(exporter: str, module: Any, arguments: Sequence[Any], file: Path, options: dict[str, Any]) -> None:
@@ -37,31 +40,32 @@ def export(exporter: str, module: Any, arguments: Sequence[Any], file: Path, opt
     """
     import torch
 
-    branches: list[str] = []
-    watch = _branches_on_data(branches) if exporter == "torchscript" else contextlib.nullcontext()
+    lost: list[NodeFailed] = []
+    watch = tracing.watched(len(arguments)) if exporter == "torchscript" else contextlib.nullcontext(lost)
     try:
-        with warnings.catch_warnings(), torch.no_grad(), watch:
+        with warnings.catch_warnings(), torch.no_grad(), watch as lost:
             warnings.simplefilter("ignore")
             torch.onnx.export(module, tuple(arguments), str(file), **options)
     except Exception as error:
         decolour(error)
-        if branches:
-            raise _branch(branches[0]) from error
-        raise _explained(exporter, error, options) from error
-    if branches:
-        raise _branch(branches[0])
+        if lost:
+            raise lost[0] from error
+        raise _frozen(module, error, options) or _explained(exporter, error, options) from error
+    if lost:
+        raise lost[0]
 
 
 def dynamo_options(
     module: Any, inputs: Sequence[Input], outputs: Sequence[str], opset: int, raw: Mapping[str, Any]
 ) -> dict[str, Any]:
     shapes = tuple({i: axis for i, axis in enumerate(each.shape) if isinstance(axis, str)} for each in inputs)
+    alone = _named_arguments(module)
     return {
         "dynamo": True,
         "input_names": naming.stand_ins([each.name for each in inputs]),
         "output_names": naming.stand_ins(outputs),
         "opset_version": opset,
-        "dynamic_shapes": shapes,
+        "dynamic_shapes": shapes if len(shapes) <= alone else (*shapes[:alone], shapes[alone:]),
         "external_data": _weight_bytes(module) > EXTERNAL_BYTES,
         "verbose": False,
         **raw,
@@ -86,55 +90,18 @@ def torchscript_options(
     }
 
 
+def _named_arguments(module: Any) -> int:
+    """How many arguments come before a `*` one, whose shapes torch.export wants in a tuple of their own."""
+    try:
+        kinds = [each.kind for each in inspect.signature(module.forward).parameters.values()]
+    except (TypeError, ValueError):  # a compiled function has no signature
+        return sys.maxsize
+    variadic = inspect.Parameter.VAR_POSITIONAL
+    return kinds.index(variadic) if variadic in kinds else sys.maxsize
+
+
 def _weight_bytes(module: Any) -> int:
     return sum(each.numel() * each.element_size() for each in (*module.parameters(), *module.buffers()))
-
-
-@contextlib.contextmanager
-def _branches_on_data(found: list[str]) -> Iterator[None]:
-    """Collect the places where a traced tensor that depends on data becomes a Python boolean."""
-    import torch
-
-    original = torch.Tensor.__bool__
-
-    def watched(tensor: Any) -> bool:
-        if torch.jit.is_tracing() and _depends_on_data(tensor):
-            found.append(_caller())
-        return bool(original(tensor))
-
-    torch.Tensor.__bool__ = watched  # type: ignore[method-assign,unused-ignore]
-    try:
-        yield
-    finally:
-        torch.Tensor.__bool__ = original  # type: ignore[method-assign,unused-ignore]
-
-
-def _depends_on_data(tensor: Any) -> bool:
-    import torch
-
-    waiting, seen = [torch._C._get_value_trace(tensor)], set()
-    while waiting:
-        node = waiting.pop().node()
-        if node.kind() == "prim::Param":
-            return True
-        if node.kind() not in _OF_SHAPES and node not in seen:
-            seen.add(node)
-            waiting += list(node.inputs())
-    return False
-
-
-def _caller() -> str:
-    frame: Any = sys._getframe(2)
-    while frame.f_back is not None and not is_users(frame.f_code.co_filename):
-        frame = frame.f_back
-    return place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-
-
-def _branch(where: str) -> NodeFailed:
-    return NodeFailed(
-        f"{where} branches on the data, and the exported graph would hold one branch for ever",
-        "compute both sides and choose with torch.where, or use torch.cond",
-    )
 
 
 def opsets() -> str:
@@ -143,6 +110,23 @@ def opsets() -> str:
 
     first, last = TORCHSCRIPT_OPSETS[0], TORCHSCRIPT_OPSETS[-1]
     return f"dynamo meets {DYNAMO_FIRST_OPSET} to {onnx.defs.onnx_opset_version()}, torchscript {first} to {last}"
+
+
+def _frozen(module: Any, error: Exception, options: Mapping[str, Any]) -> NodeFailed | None:
+    """The error that names the axes of which torch.export found that only one size works."""
+    found = {each for cause in causes(error) for each in _FROZEN.findall(plain(str(cause)))}
+    if not found:
+        return None
+    arguments, shapes = list(inspect.signature(module.forward).parameters), options["dynamic_shapes"]
+    sizes = {}
+    for size, argument, place, axis in sorted(found):
+        shape = shapes[arguments.index(argument)]
+        sizes[(shape[int(place)] if place else shape)[int(axis)]] = size
+    names, only = ", ".join(map(repr, sizes)), ", ".join(sizes.values())
+    subject = f"axis {names} is" if len(sizes) == 1 else f"axes {names} are"
+    return NodeFailed(
+        f"{subject} dynamic in name only: the dynamo exporter finds that no size works but {only}", FREEZES
+    )
 
 
 def _explained(exporter: str, error: Exception, options: Mapping[str, Any]) -> NodeFailed:
@@ -154,7 +138,7 @@ def _explained(exporter: str, error: Exception, options: Mapping[str, Any]) -> N
         return NodeFailed(f"asked for opset {asked}: the {exporter} exporter does not meet it", opsets())
     where = user_line(error)
     if any(_is_data_dependent(cause) for cause in causes(error)):
-        return _branch(where or "the network")
+        return tracing.branch(where or "the network")
     other = EXPORTERS[1 - EXPORTERS.index(exporter)]
     return NodeFailed(
         f"the {exporter} exporter fails{f' at {where}' if where else ''}: {words(error)}",

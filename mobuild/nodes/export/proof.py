@@ -17,6 +17,7 @@ from typing import Any
 
 from mobuild import onnxmodel, parity
 from mobuild.errors import NodeFailed
+from mobuild.nodes.export.exporters import FREEZES
 from mobuild.nodes.export.frames import user_line, words
 from mobuild.nodes.export.shapes import Input, as_summary, axis_names, elements
 from mobuild.onnxmodel.feeds import RANGE_RULE
@@ -216,8 +217,7 @@ def _prove(session: Any, case: Case, feeds: Mapping[str, Any], absolute: float, 
             raise NodeFailed(f"the file differs from torch {case.where}: {error}") from error
         raise NodeFailed(
             f"{_subject(case.axes)} dynamic in name only; {case.where}: {error}",
-            "the network turns a size into a constant: int(x.shape[0]), a list or buffer of fixed length, "
-            "a branch on a size; use x.shape in shapes alone",
+            FREEZES,
         ) from error
 
 
