@@ -36,9 +36,9 @@ def parser_reads(model: Model) -> tuple[Finding, ...]:
         return found("R9", answer, where, message, hint)
     runtime = request.machine.runtime or request.backend_version
     if request.backend == "onnxruntime" and runtime:
-        answer = ort_loads(runtime, opset, model.summary["ir_version"])
+        answer = ort_loads(runtime, opset, _ir(model))
         place = f"{model.where}, opset {opset}, IR version {model.summary['ir_version']}"
-        return found("R9", answer, place, answer.why, _runtime_hint(model, opset))
+        return found("R9", answer, place, answer.why, _runtime_hint(model, runtime, opset))
     if request.is_tensorrt and not onnx_for_opset(opset):
         message = f"opset {opset} is newer than every ONNX in the table"
         return (Finding("R9", "warning", where, message, _with_opset(model)),)
@@ -143,10 +143,15 @@ def _with_opset(model: Model, opset: int = 0) -> str:
     return f"nodes.{model.export}.opset={opset}{other}"
 
 
-def _runtime_hint(model: Model, opset: int) -> str:
-    newer = ort_for_opset(opset)
-    first = f"ONNX Runtime {newer} loads opset {opset}" if newer else _with_opset(model)
+def _ir(model: Model) -> int:
+    """The IR version that the engine's model will have: whatever writes it on the way lowers it to what it needs."""
+    found: int = model.summary["ir_version"]
+    return found if model.is_final else min(found, model.summary.get("ir_needed", found))
+
+
+def _runtime_hint(model: Model, runtime: str, opset: int) -> str:
     ir = ir_for_opset(opset)
-    if ir and model.summary["ir_version"] > ir:
-        return f"{first}; IR version {ir} is enough for opset {opset}"
-    return first
+    if ir and ort_loads(runtime, opset, ir).word == "yes":
+        return f"IR version {ir} is enough for opset {opset}: set model.ir_version, and save the file again"
+    newer = ort_for_opset(opset)
+    return f"ONNX Runtime {newer} loads opset {opset}" if newer else _with_opset(model)

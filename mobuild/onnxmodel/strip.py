@@ -1,6 +1,7 @@
 """Removes from an ONNX model what is not meaning, so that equal models have equal bytes.
 
-Exporters write stack traces, folder names, doc strings and their own version into the file. None of it
+Exporters write stack traces, folder names, doc strings, their own version and the newest IR version that they know
+into the file. None of it
 changes a result; all of it changes the digest, and folder names of the build machine would travel into
 images.
 """
@@ -9,13 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from mobuild.onnxmodel.stamp import restamp
 from mobuild.onnxmodel.walk import graphs, nodes, tensors
 
 KEPT_PREFIX = "mobuild."
 
 
 def strip(model: Any) -> None:
-    """Clear names of tools and places from `model`, in place; metadata of mobuild's own stays."""
+    """Clear names of tools and places from `model`, in place, and lower its IR version to what it needs; metadata of
+    mobuild's own stays."""
     for field in ("producer_name", "producer_version", "domain", "doc_string", "model_version"):
         model.ClearField(field)
     kept = sorted((each.key, each.value) for each in model.metadata_props if each.key.startswith(KEPT_PREFIX))
@@ -28,6 +31,7 @@ def strip(model: Any) -> None:
     for node in nodes(model):
         for attribute in node.attribute:
             attribute.ClearField("doc_string")
+    restamp(model)
 
 
 def _strip_graphs(model: Any) -> None:

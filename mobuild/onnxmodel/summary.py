@@ -16,6 +16,7 @@ from mobuild.onnxmodel.files import load, size_bytes, weight_bytes
 from mobuild.onnxmodel.lasting import lasting
 from mobuild.onnxmodel.signs import signs
 from mobuild.onnxmodel.size_inputs import size_inputs
+from mobuild.onnxmodel.stamp import needed_ir
 from mobuild.onnxmodel.walk import graphs, node_name, nodes, operator, tensors
 
 RANGE_PREFIX = "mobuild.range."
@@ -94,6 +95,7 @@ def of_model(model: Any) -> dict[str, Any]:
         "outputs": [_tensor(value) for value in model.graph.output],
         "opsets": {each.domain or "ai.onnx": each.version for each in model.opset_import},
         "ir_version": model.ir_version,
+        "ir_needed": needed_ir(model),
         "nodes": sum(operators.values()),
         "operators": dict(sorted(operators.items())),
         "initializer_bytes": sum(size_bytes(each) for graph in graphs(model) for each in graph.initializer),

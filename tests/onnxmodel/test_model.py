@@ -39,6 +39,7 @@ def test_summary_is_plain_json(tmp_path: Path) -> None:
         "outputs": [{"name": "y", "dtype": "float32", "shape": ["n", 64]}],
         "opsets": {"ai.onnx": 18},
         "ir_version": 10,
+        "ir_needed": 8,
         "nodes": 1,
         "operators": {"MatMul": 1},
         "initializer_bytes": 16384,

@@ -44,7 +44,7 @@ class Quantize:
     """
 
     kind: ClassVar[str] = "quantize"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
     isolated: ClassVar[bool] = False
     instead_of: ClassVar[Mapping[str, str]] = {"calibration": "precision=fp32"}  # what needs no such input
 

@@ -30,7 +30,7 @@ class Rewrite:
     """
 
     kind: ClassVar[str] = "rewrite"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = True
     suffix: ClassVar[str] = ".onnx"
     tools: ClassVar[tuple[str, ...]] = ("onnx", "onnxruntime", "numpy")
