@@ -13,7 +13,7 @@ from mobuild.image import layers, writer
 from mobuild.image.tree import Tree
 from tests.image.packages import wheel
 from tests.image.registries import registry
-from tests.image.worlds import ARCHITECTURE, LAYERS, PROOFS, World, first, in_tar, pin, world
+from tests.image.worlds import ARCHITECTURE, LAYERS, PROOFS, World, first, in_layers, in_tar, pin, world
 from tests.projects import Project
 from tests.runtime.servers import command
 
@@ -37,6 +37,7 @@ def test_an_image_serves_its_engine_and_tells_what_it_is(first: World) -> None:
 
 
 def test_two_projects_make_one_image(first: World, tmp_path: Path) -> None:
+    """exp-nondeterministic-bytes: from two folders, whose names are not inside."""
     other = World(tmp_path)
 
     other.built()
@@ -44,6 +45,9 @@ def test_two_projects_make_one_image(first: World, tmp_path: Path) -> None:
     assert other.image["manifest"] == first.image["manifest"]
     for name in ("image.tar", "image.cdx.json"):
         assert (other.run.parent / name).read_bytes() == (first.run.parent / name).read_bytes()
+    layers = [in_layers(one.run.parent / "image.tar") for one in (first, other)]
+    assert all(b"mobuild_runtime/__main__.py" in told for told in layers)
+    assert not [one.root for one in (first, other) for told in layers if str(one.root).encode() in told]
 
 
 def test_where_packages_come_from_and_whether_a_proof_is_wanted_make_no_variant(world: World) -> None:
@@ -197,6 +201,7 @@ def test_another_wheel_than_the_pinned_one_is_refused(world: World) -> None:
 
 
 def test_an_older_runtime_than_the_builder_is_refused(world: World) -> None:
+    """ort-ir-opset: whatever the engine is made of, the runtime of the image is as new as what opened it here."""
     lock = world.project.root / "recipes/toy.lock"
     old = next(world.index.glob("onnxruntime*"))
     new = old.with_name(old.name.replace("1.99.0", "1.2.0"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import platform
@@ -142,3 +143,14 @@ def in_tar(path: Path) -> tuple[dict[str, Any], list[str]]:
             with tarfile.open(fileobj=member(layer)) as inner:
                 names += [each.name for each in inner if not each.isdir()]
     return config, names
+
+
+def in_layers(path: Path) -> bytes:
+    """All that an image holds, unpacked: its configuration, names and contents of files."""
+    with tarfile.open(path) as archive:
+        blobs = [archive.extractfile(each) for each in archive if each.isfile()]
+        return b"".join(unpacked(blob.read()) for blob in blobs if blob)
+
+
+def unpacked(blob: bytes) -> bytes:
+    return gzip.decompress(blob) if blob.startswith(b"\x1f\x8b") else blob
