@@ -11,6 +11,9 @@ from mobuild.facts import Support, order, rtx
 from mobuild.facts import operators as tensorrt
 
 _OF_RUNTIME = ("ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "com.microsoft", "com.ms.internal.nhwc")
+_CONTRIBUTED = {  # of ONNX Runtime, for types that came later to ONNX; the parser reads them as ONNX's own
+    f"com.microsoft::{each}": each for each in ("QuantizeLinear", "DequantizeLinear")
+}
 _QUANTISED = ("zero_point", "integer_bias", "quantised_type")
 _BRANCHES = ("recurrent_in_if", "if_ranks_input", "if_ranks_shape", "if_nested")
 
@@ -51,6 +54,7 @@ _REMEDIES = {
 
 
 _RULES = {
+    "uint8_compute": "cast to float or int32 before anything else, and back at the end; or backend=onnxruntime",
     "legacy_broadcast": "export the model with opset 13 or newer, or convert it: "
     "onnx.version_converter.convert_version(model, 13)",
     "scatter_reduction": "one that adds can be rewritten, with nodes: {rewritten: {kind: rewrite, "
@@ -83,13 +87,12 @@ def _answer(model: Model, name: str) -> Support:
         return Support("yes") if known else Support("no", f"ONNX Runtime has no domain {domain!r} of its own")
     if not request.is_tensorrt:
         return Support("yes")
-    if domain:
+    if domain and name not in _CONTRIBUTED:
         return Support("no", f"{request.product} takes domain {domain!r} by a plugin alone")
     if name.endswith("_TRT"):
         return Support("unverified", "needs TensorRT's plugin library")
-    if request.backend == rtx.PRODUCT:
-        return rtx.operator(name, request.version)
-    return tensorrt.operator(name, request.version)
+    look_up = rtx.operator if request.backend == rtx.PRODUCT else tensorrt.operator
+    return look_up(_CONTRIBUTED.get(name, name), request.version)
 
 
 def _remedy(model: Model, name: str) -> str:

@@ -96,6 +96,11 @@ def taken_from(name: str) -> str:
     return f"TensorRT has {name} from {first} on" if first else ""
 
 
+def is_lacking(name: str) -> bool:
+    """Whether no release is known to take an operator without a plugin, as its documentation says."""
+    return not first_with(name) and any(name in row.operators for row in rows(_Unsupported, "operators", "unsupported"))
+
+
 def _without(name: str, version: str, unknown: str) -> Support:
     """An operator that no release is known to take: surely none, or simply not in the table."""
     row = next((each for each in rows(_Unsupported, "operators", "unsupported") if name in each.operators), None)

@@ -55,7 +55,8 @@ def operator(name: str, version: str) -> Support:
     unknown = _unknown(version)
     for row in rows(_Unsupported, PRODUCT, "unsupported"):
         if name in row.operators:
-            return Support.denied(f"TensorRT-RTX takes no {name}", row, unknown)
+            either = ", nor does any TensorRT" if tensorrt.is_lacking(name) else ""
+            return Support.denied(f"TensorRT-RTX takes no {name}{either}", row, unknown)
     answer = tensorrt.operator(name, releases("tensorrt")[-1].version)
     if answer.word == "no":
         return Support("unverified" if unknown else "no", answer.why, answer.source)

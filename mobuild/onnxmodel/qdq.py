@@ -103,7 +103,7 @@ def counts(model: Any) -> dict[str, Any]:
 def refused(model: Any) -> Iterator[tuple[str, str, str]]:
     """(kind of fault, node, what it does): `zero`, `bias`, `integer …` for an operator, else the type.
 
-    What lies in external data that was not loaded is not judged.
+    What lies in external data that was not loaded is not judged, nor is a zero point that other nodes make.
     """
     import onnx
     from onnx import numpy_helper
@@ -118,14 +118,15 @@ def refused(model: Any) -> Iterator[tuple[str, str, str]]:
         point = constants.get(node.input[2]) if len(node.input) > 2 else None
         data = constants.get(node.input[0]) if node.op_type == DEQUANTIZE else None
         typed = point or data
-        kind = onnx.TensorProto.DataType.Name(typed.data_type) if typed else ""
+        number = typed.data_type if typed else _output_type(node)
+        kind = onnx.TensorProto.DataType.Name(number) if number else ""
         if kind == "INT32":
             yield "bias", name, f"dequantises {node.input[0]!r} of int32, a bias"
         elif _is_read(point, kind) and (zeros := numpy_helper.to_array(point)).any():
             yield "zero", name, f"has zero point {int(zeros.ravel()[abs(zeros.astype(int)).argmax()])}, not 0"
         elif kind and kind not in _TAKEN:
             yield kind, name, f"is of {kind.lower()}"
-        elif node.op_type == QUANTIZE and not kind and not _output_type(node):
+        elif node.op_type == QUANTIZE and not kind and not any(node.input[2:]):
             yield "none", name, "has no zero point, which means uint8"
 
 
@@ -135,6 +136,9 @@ def _is_read(point: Any, kind: str) -> bool:
 
 
 def _output_type(node: Any) -> int:
+    """The type that a QuantizeLinear without a zero point asks for; 0 when it asks for none."""
+    if node.op_type != QUANTIZE:
+        return 0  # of a DequantizeLinear, it is that of the floats
     return next((int(each.i) for each in node.attribute if each.name == "output_dtype"), 0)
 
 

@@ -15,7 +15,7 @@ from mobuild.onnxmodel.qdq import refused
 from mobuild.onnxmodel.walk import node_name, nodes
 
 _RESIZED_BY = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
-_UINT8_TAKERS = ("Cast", "CastLike", "Identity")
+_UINT8_TAKERS = ("Cast", "CastLike", "Identity", "Shape", "Size")
 _LARGEST_K = 3840
 _UINT8 = 2  # onnx.TensorProto.UINT8
 _QUANTISED = {"zero": "zero_point", "bias": "integer_bias"}
@@ -25,7 +25,7 @@ def signs(model: Any) -> dict[str, dict[str, str]]:
     """Sign → node → what was found there, both sorted; without the signs that no node has."""
     found: dict[str, dict[str, str]] = {}
     origins = Origins(model)
-    inputs = {each.name for each in model.graph.input if each.type.tensor_type.elem_type == _UINT8}
+    inputs, outputs = _uint8_inputs(model), {each.name for each in model.graph.output}
     for node in nodes(model):
         look = _LOOKS.get(node.op_type)
         signed = [*(look(node, origins) if look and not node.domain else ())]
@@ -33,6 +33,8 @@ def signs(model: Any) -> dict[str, dict[str, str]]:
             signed.append(("legacy_broadcast", node.op_type))
         if inputs.intersection(node.input) and node.op_type not in _UINT8_TAKERS:
             signed.append(("uint8_compute", node.op_type))
+        if _makes_uint8(node, origins) and not outputs.issuperset(node.output):
+            signed.append(("uint8_compute", "a Cast to uint8 inside of the model"))
         for sign, detail in signed:
             found.setdefault(sign, {})[node_name(node)] = detail
     for kind, name, words in refused(model):
@@ -41,6 +43,21 @@ def signs(model: Any) -> dict[str, dict[str, str]]:
     for sign, name, detail in branches.signs(model, origins):
         found.setdefault(sign, {})[name] = detail
     return {sign: dict(sorted(found[sign].items())) for sign in sorted(found)}
+
+
+def _uint8_inputs(model: Any) -> set[str]:
+    """The inputs of uint8, by every name that `Identity` nodes give them."""
+    found = {each.name for each in model.graph.input if each.type.tensor_type.elem_type == _UINT8}
+    for node in nodes(model):  # in the order of the graph
+        if node.op_type == "Identity" and found.intersection(node.input):
+            found.update(node.output)
+    return found
+
+
+def _makes_uint8(node: Any, origins: Origins) -> bool:
+    """Whether it is a Cast to uint8 of what no simplifier folds."""
+    is_cast = node.op_type == "Cast" and not node.domain and _value(node, "to", 1) == _UINT8
+    return is_cast and origins.of(node.input[0]) != CONSTANT
 
 
 def _value(node: Any, name: str, default: Any = None) -> Any:

@@ -46,6 +46,12 @@ def conditional(condition: str, then: Any, other: Any, output: str = "y") -> Any
         (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.UINT32), {"cast_type": {"y": "to uint32"}}),
         (helper.make_node("Add", ["u", "u"], ["y"]), {"uint8_compute": {"y": "Add"}}),
         (helper.make_node("Cast", ["u"], ["y"], to=TensorProto.FLOAT), {}),
+        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.UINT8), {}),
+        (
+            helper.make_node("Cast", ["x"], ["inside"], to=TensorProto.UINT8),
+            {"uint8_compute": {"inside": "a Cast to uint8 inside of the model"}},
+        ),
+        (helper.make_node("Cast", ["k"], ["inside"], to=TensorProto.UINT8), {}),
         (helper.make_node("ReduceSum", ["x", "k"], ["y"]), {}),
     ],
 )
@@ -87,6 +93,17 @@ def test_branches_of_other_ranks_count_by_when_the_condition_is_known(made_of: l
     assert found == ({sign: {"y": "ranks 1 and 2"}} if sign else {})
 
 
+def test_branches_that_declare_no_rank_have_the_one_that_is_inferred() -> None:
+    flat = branch("a", [helper.make_node("ReduceSum", ["x"], ["a"], keepdims=0)])
+    same = branch("b", [helper.make_node("Relu", ["x"], ["b"])])
+    condition = helper.make_node("Cast", ["x"], ["c"], to=9)
+
+    found = signs(model([condition, conditional("c", flat, same)], [value("x", ["n"])], [value("y", None)]))
+    alike = signs(model([condition, conditional("c", same, same)], [value("x", ["n"])], [value("y", None)]))
+
+    assert (found, alike) == ({"if_ranks_input": {"y": "ranks 0 and 1"}}, {})
+
+
 def test_zero_points_and_biases_are_signs_by_node() -> None:
     zero = numpy_helper.from_array(np.array(3, np.uint8), "z")
     scale = numpy_helper.from_array(np.array(0.1, np.float32), "s")
@@ -95,6 +112,32 @@ def test_zero_points_and_biases_are_signs_by_node() -> None:
     found = signs(model([quantize], [value("x", ["n"])], [], [zero, scale]))
 
     assert found == {"zero_point": {"head_Q": "has zero point 3, not 0"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (TensorProto.INT8, {}),
+        (TensorProto.UINT8, {"quantised_type": {"q": "is of uint8"}}),
+        (0, {"quantised_type": {"q": "has no zero point, which means uint8"}}),
+    ],
+)
+def test_a_quantiser_without_a_zero_point_is_of_the_type_that_it_asks_for(kind: int, found: dict[str, Any]) -> None:
+    scale = numpy_helper.from_array(np.array(0.1, np.float32), "s")
+    asked = {"output_dtype": kind} if kind else {}
+    quantize = helper.make_node("QuantizeLinear", ["x", "s"], ["q"], **asked)
+
+    assert signs(model([quantize], [value("x", ["n"])], [], [scale], opset=21)) == found
+
+
+def test_a_zero_point_that_a_node_makes_is_not_judged() -> None:
+    made = [
+        helper.make_node("Cast", ["z"], ["zero"], to=TensorProto.INT8),
+        helper.make_node("QuantizeLinear", ["x", "s", "zero"], ["q"]),
+    ]
+    tensors = [numpy_helper.from_array(np.float32(0.1), "s"), numpy_helper.from_array(np.array(0), "z")]
+
+    assert signs(model(made, [value("x", ["n"])], [], tensors)) == {}
 
 
 def test_a_graph_that_runs_in_a_circle_is_looked_at_once() -> None:
