@@ -88,7 +88,7 @@ def profiles(summary: Mapping[str, Any], shapes: Shapes) -> tuple[Profile, ...]:
     dynamic, held = _axes(summary), _held(summary)
     for i, sizes in enumerate(wanted):
         where = f"profile {i}: " if len(wanted) > 1 else ""
-        _refuse_unknown(sizes, dynamic, (*_places(summary), *held), where)
+        _refuse_unknown(sizes, summary, (*dynamic, *_places(summary), *held), where)
         _refuse_lists(sizes, held, where)
         _refuse_missing(summary, sizes, where)
     if not dynamic and not any(name in sizes for sizes in wanted for name in held):
@@ -203,14 +203,33 @@ def _refuse_lists(sizes: Sizes, held: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _refuse_unknown(sizes: Sizes, dynamic: Sequence[str], others: Sequence[str], where: str) -> None:
+def _refuse_unknown(sizes: Sizes, summary: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    dynamic = _axes(summary)
     for axis in sizes:
-        if axis not in dynamic and axis not in others:
-            known = ", ".join(dynamic)
+        if axis not in known:
+            near = did_you_mean(axis, dynamic) or _of_input(axis, summary)
             raise ConfigError(
-                f"shapes: {where}axis {axis!r} is no dynamic axis of the model.{did_you_mean(axis, dynamic)}",
-                f"dynamic axes: {known}" if dynamic else f"the model has no dynamic axis; remove {axis!r}",
+                f"shapes: {where}axis {axis!r} is no dynamic axis of the model.{near}",
+                f"dynamic axes: {_by_input(summary)}" if dynamic else f"the model has no dynamic axis; remove {axis!r}",
             )
+
+
+def _of_input(word: str, summary: Mapping[str, Any]) -> str:
+    """What is meant where `word` is, nearly, the name of an input."""
+    inputs = [entry["name"] for entry in summary["inputs"]]
+    if word in inputs:
+        return f" {word!r} is an input: sizes are given by axis"
+    near = did_you_mean(word, inputs)
+    return f"{near} That is an input: sizes are given by axis" if near else ""
+
+
+def _by_input(summary: Mapping[str, Any]) -> str:
+    """`batch, height of 'image'; batch of 'ids', 'mask'`"""
+    inputs: dict[str, list[str]] = {}
+    for entry in summary["inputs"]:
+        if named := ", ".join(axis for axis in axes(entry) if isinstance(axis, str)):
+            inputs.setdefault(named, []).append(repr(entry["name"]))
+    return "; ".join(f"{named} of {', '.join(names)}" for named, names in inputs.items())
 
 
 def _corners(entry: Mapping[str, Any], sizes: Sizes) -> tuple[Shape, Shape, Shape]:

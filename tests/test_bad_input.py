@@ -94,7 +94,7 @@ CASES = {
         2,
         [
             f"{NODE} 'engine': shapes: axis 'bacth' is no dynamic axis of the model. Did you mean 'batch'?",
-            "dynamic axes: batch",
+            "dynamic axes: batch of 'x'",
         ],
     ),
     "float version": (

@@ -88,7 +88,20 @@ def test_unnamed_axis_goes_by_input_and_place() -> None:
             TEXT,
             {"bach": 1, "seq": 8},
             "shapes: axis 'bach' is no dynamic axis of the model. Did you mean 'batch'?",
-            "dynamic axes: batch, seq",
+            "dynamic axes: batch, seq of 'ids', 'mask'",
+        ),
+        (
+            TEXT,
+            {"mask": [[1, 8], [2, 8], [4, 8]]},
+            "shapes: axis 'mask' is no dynamic axis of the model. 'mask' is an input: sizes are given by axis",
+            "dynamic axes: batch, seq of 'ids', 'mask'",
+        ),
+        (
+            TEXT,
+            {"masks": 4},
+            "shapes: axis 'masks' is no dynamic axis of the model. Did you mean 'mask'? That is an input: sizes are "
+            "given by axis",
+            "dynamic axes: batch, seq of 'ids', 'mask'",
         ),
         (
             TEXT,
@@ -100,7 +113,7 @@ def test_unnamed_axis_goes_by_input_and_place() -> None:
             TEXT,
             [{"batch": 1, "seq": 8}, {"batch": 1, "seq": 8, "w": 3}],
             "shapes: profile 1: axis 'w' is no dynamic axis of the model.",
-            "dynamic axes: batch, seq",
+            "dynamic axes: batch, seq of 'ids', 'mask'",
         ),
         (
             TEXT,
