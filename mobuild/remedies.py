@@ -18,13 +18,14 @@ _RTX = "TensorRT-RTX 1.7.1"
 @dataclass(frozen=True)
 class Remedy:
     """For messages in which `pattern`, a regular expression, is found. `is_failure` marks what builders only warn
-    of although the engine would be wrong or fail when it runs."""
+    of although the engine would be wrong or fail when it runs, `of_versions` what two TensorRT on one machine cause."""
 
     pattern: str
     cause: str
     fix: str
     reference: str
     is_failure: bool = False
+    of_versions: bool = False
 
     @property
     def hint(self) -> str:
@@ -64,10 +65,18 @@ REMEDIES = (
         _RTX,
     ),
     Remedy(
-        r"kMAX values are not self-consistent",
+        r"k(?:MIN|OPT|MAX) values are not self-consistent|reshape would change volume",
         "a size is a constant inside the graph (a Reshape, most often), so the other sizes fail when the engine runs",
         "export again with that axis dynamic, at the operator that the message names",
         "roboflow/rf-detr#376, ultralytics/ultralytics#17541",
+        is_failure=True,
+    ),
+    Remedy(
+        r"violate shape constraints",
+        "sizes of a profile do not go together, or not with a size that is a constant inside the graph",
+        "give axes that meet at the operator that the message names the same sizes (shapes),\n"
+        "or export again with that axis dynamic",
+        _RTX,
         is_failure=True,
     ),
     Remedy(
@@ -122,8 +131,20 @@ REMEDIES = (
         _RTX,
     ),
     Remedy(
+        r"legalUINT8|unsupported input type of UINT8|has type UInt8",
+        "uint8 is for inputs and outputs of the model",
+        "cast to float or int32 before anything else, and back at the end, or use backend=onnxruntime",
+        _RTX,
+    ),
+    Remedy(
+        r"convertOnnxWeights|Failed to convert ONNX date type|Unable to convert ONNX weights|sparse_value",
+        "a tensor is sparse, or of a type that TensorRT lacks (string, uint16, uint32, uint64, int16, complex)",
+        "export the model with float32, float16, int32, int64 or bool there, or use backend=onnxruntime",
+        _RTX,
+    ),
+    Remedy(
         r"UNSUPPORTED_NODE",
-        "the builder has no such operator",
+        "the builder has no such operator, or not in this form",
         "export the model without it, or use backend=onnxruntime",
         _RTX,
     ),
@@ -159,6 +180,7 @@ REMEDIES = (
         "be one ('expecting' opens it, 'got' built it), compare the paths of the two libnvinfer\n"
         "(python -c 'import tensorrt; print(tensorrt.__version__, tensorrt.__file__)')",
         "yuvraj108c/ComfyUI-Dwpose-Tensorrt#5, NVIDIA/TensorRT#3898, #2544, triton-inference-server/server#317",
+        of_versions=True,
     ),
     Remedy(
         r"generated on an incompatible device|compiled for a different (?:compute capability|device)"

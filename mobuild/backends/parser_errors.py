@@ -24,7 +24,8 @@ def _text(parser_error: Any, graph: Any) -> str:
         return str(parser_error)
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
     said = f"node {node.name or node.output[0]!r} ({operator}): {parser_error.code().name}: {parser_error.desc()}"
-    taken = _taken_from(operator) if parser_error.code().name == "UNSUPPORTED_NODE" else ""
+    lacks_operator = parser_error.desc() == "false" or "plugin" in parser_error.desc().lower()
+    taken = _taken_from(operator) if lacks_operator else ""  # else it has it, and not in this form
     return f"{said} ({taken})" if taken else said
 
 

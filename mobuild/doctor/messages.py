@@ -29,17 +29,19 @@ def explain(text: str, state: State) -> tuple[Finding, ...]:
             spans.append(match.span())
     explained = {line for line in text.splitlines() for start, end in spans if text[start:end] in line}
     rest = [line for line in text.splitlines() if line not in explained]
-    return (*found.values(), *_remedied(rest)) or (_unknown(text),)
+    return (*found.values(), *_remedied(rest, state)) or (_unknown(text),)
 
 
-def _remedied(lines: Sequence[str]) -> Iterator[Finding]:
-    """D91: what builders and runtimes say, one finding for each cause."""
+def _remedied(lines: Sequence[str], state: State) -> Iterator[Finding]:
+    """D91: what builders and runtimes say, one finding for each cause; where versions differ, with those here."""
     met: dict[Remedy, str] = {}
     for line in lines:
         if known := next((each for each in REMEDIES if re.search(each.pattern, line)), None):
             met.setdefault(known, _shown(line))
     for known, line in met.items():
-        yield Finding("D91", ERROR, "message", repr(line), f"{known.cause} (met in {known.reference})", known.fix)
+        here = f"; here {software.tensorrt_here(state)}" if known.of_versions else ""
+        why = f"{known.cause} (met in {known.reference})"
+        yield Finding("D91", ERROR, "message", f"{line!r}{here}", why, known.fix)
 
 
 def _shown(text: str) -> str:

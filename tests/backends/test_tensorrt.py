@@ -127,9 +127,16 @@ def test_another_release_than_asked_for_is_refused(machine: Machine) -> None:
     assert done["hint"].startswith("pip install 'tensorrt==10.16.*'")
 
 
-def test_a_graph_that_would_fail_is_no_engine(machine: Machine) -> None:
-    warning = "Profile kMAX values are not self-consistent. IShuffleLayer Reshape_12: reshape would change volume"
-
+@pytest.mark.parametrize(
+    "warning",
+    [
+        "Profile kMAX values are not self-consistent. IShuffleLayer Reshape_12: reshape would change volume",
+        "Profile kMIN values are not self-consistent. IShuffleLayer Reshape_12: reshaping failed for tensor: x",
+        "kOPT values for profile 0 violate shape constraints: IShuffleLayer Reshape_12: reshape would change volume 2",
+    ],
+)
+def test_a_graph_that_would_fail_is_no_engine(machine: Machine, warning: str) -> None:
+    """trt-batch-const, on recorded logs: the warning is a finding, and names the Reshape."""
     done = machine.build(l4(), DOUBLE_FAULT=warning)
 
     assert done["message"] == f"TensorRT {TEN} built an engine that would fail: {warning}"
@@ -144,6 +151,7 @@ def test_a_warning_whose_cause_is_known_is_told(machine: Machine) -> None:
 
 
 def test_a_plan_of_another_release_is_refused_and_both_are_named(machine: Machine, tmp_path: Path) -> None:
+    """trt-version-mismatch: where a process opens it all the same."""
     (tmp_path / "plugins.so").write_text("my plugins")
     backend = l4(version_compatible=True)
     machine.build(backend, "10.9.0.34")

@@ -98,6 +98,12 @@ def library_missing(name: str, needed_by: str = "", other: str = "", severity: s
     return Finding("D45", severity, f"library {name}", f"{provider} {name}, and {state}", why, fix)
 
 
+def tensorrt_here(state: State) -> str:
+    """Every TensorRT that a process may find: `10.3.0 in /usr/lib/…/libnvinfer.so.10.3.0; 8.6.1 in …`."""
+    found = [f"{version} in {path}" for path, version in state.software.tensorrt.items()]
+    return f"TensorRT {'; '.join(found)}" if found else "no TensorRT is found"
+
+
 def _stubs(state: State) -> Iterator[Finding]:
     packages = state.software.packages
     for name, package in packages.items():
@@ -138,7 +144,7 @@ def _several_tensorrt(state: State) -> Iterator[Finding]:
     versions = {version_key(version)[:3] for version in state.software.tensorrt.values()}
     known = {one for one in versions if not any(one != other and other[: len(one)] == one for other in versions)}
     if len(known) > 1:
-        listed = "; ".join(f"{version} in {path}" for path, version in state.software.tensorrt.items())
+        listed = tensorrt_here(state)
         why = "a process may build with one and open with the other, and an engine opens in its own version alone"
         fix = "keep one: pip uninstall the wheels, or take the other folder out of LD_LIBRARY_PATH and ld.so.conf"
         yield Finding("D41", ERROR, "TensorRT", f"several versions can be found: {listed}", why, fix)
