@@ -20,6 +20,7 @@ from mobuild.backend import Backend
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed, Refused, did_you_mean
 from mobuild.node import Built
+from mobuild.onnxmodel.at_sizes import AtSizes
 from mobuild.onnxmodel.files import save_beside, weight_bytes
 from mobuild.onnxmodel.precision import precisions
 from mobuild.onnxmodel.qdq import DEQUANTIZE, INTEGER, QUANTIZE, assert_symmetric, is_quantized
@@ -108,6 +109,7 @@ class BuildEngine:
             if self.backend.symmetric and is_quantized(summary):
                 assert_symmetric(onnxmodel.load(model), f"backend {self.backend.name!r}")
             wanted = profiles(summary, self.shapes)
+            self._assert_taken(AtSizes(loaded, summary))
             started = time.perf_counter()
             built = self.backend.build(model, wanted, self.precision, out)
             seconds = time.perf_counter() - started
@@ -133,6 +135,17 @@ class BuildEngine:
                 f"precision: expected {self.precision} in {place}, found {', '.join(found)}",
                 "kind quantize makes it: build the engine from 'quantized' (needs: {model: quantized})",
             )
+
+    def _assert_taken(self, model: AtSizes) -> None:
+        """Raise NodeFailed where a node does not take the sizes of a profile: builders let some of them pass."""
+        for sizes in check_shapes(self.shapes):
+            for _, at in _corners(sizes):
+                if refusal := model.refusal(at):
+                    raise NodeFailed(
+                        f"the model does not take {_at(at)}: {refusal}",
+                        "a size is a constant inside the graph, or axes do not go together: give sizes that the model\n"
+                        "takes (shapes), or export it again with that axis dynamic, at the operator that is named",
+                    )
 
     def _read_back(self, out: Path) -> dict[str, Any]:
         """What the engine itself says of its precision: only an ONNX file can be read without its device."""
@@ -189,8 +202,7 @@ def _compare(
     want = onnxmodel.run(reference, feeds)
     with runtime_errors():
         got = engine.run(feeds, profile)
-    where = " ".join(f"{axis}={size}" for axis, size in at.items())
-    measured = _close(got, want, types, f"at {where}" if where else "")
+    measured = _close(got, want, types, f"at {_at(at)}" if at else "")
     return {"max_abs": measured["max_abs"], "max_rel": measured["max_rel"]}
 
 
@@ -235,6 +247,10 @@ def _corners(sizes: Sizes) -> Iterator[tuple[str, dict[str, int]]]:
         if at not in seen:
             seen.append(at)
             yield corner, at
+
+
+def _at(sizes: Mapping[str, Any]) -> str:
+    return " ".join(f"{axis}={size}" for axis, size in sizes.items())
 
 
 def _elements(summary: Mapping[str, Any], at: Mapping[str, int]) -> int:
