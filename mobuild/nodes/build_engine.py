@@ -36,6 +36,7 @@ _OF_LARGEST = {"bf16": 0.05, "fp16": 0.01}
 # 32 × 256 of them, where single values are off by a fifth of the largest one, and its graph by 0.39 from fp32. One
 # of its matrices made smaller by a fifth measures 0.17 to 0.36, one of zeros 0.5 to 0.7.
 _OF_MEAN = 0.2
+_WHOLE, _TELLING_BYTES = 0.9, 1 << 20  # of weights in float32; below a MiB, padding decides
 _CORNERS = ("min", "opt", "max")
 _MAX_ELEMENTS = 1 << 23  # of all inputs; above, one run on a CPU takes longer than the build
 
@@ -126,7 +127,7 @@ class BuildEngine:
                 **self._proof(model, summary, found, out, libraries.given(inputs).values()),
             }
         written = onnxmodel.summary(out) if self.suffix == ".onnx" else {}
-        return Built(measurements, written, built.warnings)
+        return Built(measurements, written, (*built.warnings, *_unlowered(self.precision, measurements)))
 
     def _assert_in(self, place: str, found: Sequence[str]) -> None:
         """Raise NodeFailed unless the precision asked for is there; fp32 means as exported."""
@@ -179,6 +180,20 @@ class BuildEngine:
             for corner, at in _corners(sizes):
                 found[f"{number}.{corner}"] = _compare(engine, reference, summary, at, corner, types, number)
         return {"parity": found}
+
+
+def _unlowered(precision: str, measurements: Mapping[str, Any]) -> Iterator[str]:
+    """A warning where half was asked for, and the builder's log tells of weights as large as in float32.
+
+    Flags of weak typing allow half, and no more than that; what they come to, only the engine shows.
+    """
+    held, weights = measurements.get("device_weight_bytes", 0), measurements["weight_bytes"]
+    whole = weights.get("float32", 0) + 2 * (weights.get("float16", 0) + weights.get("bfloat16", 0))
+    if precision in _OF_LARGEST and whole >= _TELLING_BYTES and held > _WHOLE * whole:
+        yield (
+            f"precision {precision}: the engine holds {held / 2**20:.3g} MiB of weights, and as float32 all weights of "
+            f"the model are {whole / 2**20:.3g} MiB: it may compute in float32"
+        )
 
 
 def _compare(

@@ -21,6 +21,7 @@ from mobuild.errors import NodeFailed, Refused
 from mobuild.node import Built
 from mobuild.nodes.build_engine import BuildEngine
 from mobuild.nodes.quantize import Quantize
+from tests.onnxmodel import models
 from tests.transformer import ranges, transformer
 
 TEXTS = {"batch": [1, 2, 4], "sequence": [4, 8, 16]}
@@ -136,6 +137,31 @@ def test_engine_that_lost_its_precision_fails(tmp_path: Path, network: Path) -> 
     assert caught.value.message == "precision: expected int8 in the engine, found fp32"
 
 
+@pytest.mark.parametrize(("held", "is_told"), [(0.5, False), (1.0, True), (None, False)])
+def test_weights_as_large_as_in_float32_are_told_where_half_was_asked_for(
+    tmp_path: Path, held: float | None, is_told: bool
+) -> None:
+    """trt11-fp16-gone: what the builder's log says of the engine is held against what was asked for."""
+
+    class Logging(OnnxRuntime):
+        def build(self, model, profiles, precision, out):  # type: ignore[no-untyped-def]
+            super().build(model, profiles, precision, out)
+            return Built({} if held is None else {"device_weight_bytes": int(held * (4 << 20))})
+
+    weight = onnx.numpy_helper.from_array(numpy.eye(1024, dtype=numpy.float16), "w")
+    product = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    half = onnx.TensorProto.FLOAT16
+    ends = [models.value("x", ["n", 1024], half)], [models.value("y", None, half)]
+    onnx.save(models.model([product], *ends, [weight]), tmp_path / "m")
+
+    built = BuildEngine(Logging(), {"n": 2}, "fp16").build({"model": tmp_path / "m"}, tmp_path / "out")
+
+    assert list(built.warnings) == is_told * [
+        "precision fp16: the engine holds 4 MiB of weights, and as float32 all weights of the model are 4 MiB: it may "
+        "compute in float32"
+    ]
+
+
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
 def test_graph_of_another_precision_is_not_built(tmp_path: Path, network: Path, precision: str) -> None:
     node = BuildEngine(TensorRTRTX("8.9"), {"batch": 2}, precision)
@@ -221,6 +247,7 @@ def test_turing_has_no_bfloat16(tmp_path: Path) -> None:
 def test_quantisation_that_the_parser_refuses_is_named_before(
     tmp_path: Path, network: Path, options: dict[str, Any], words: str
 ) -> None:
+    """q-zero-point: what ONNX Runtime's tool makes of a float model by default, and by other options."""
     from onnxruntime.quantization import QuantType
 
     kinds = {"weight_type": QuantType.QInt8, **options}
