@@ -18,7 +18,8 @@ _RTX = "TensorRT-RTX 1.7.1"
 @dataclass(frozen=True)
 class Remedy:
     """For messages in which `pattern`, a regular expression, is found. `is_failure` marks what builders only warn
-    of although the engine would be wrong or fail when it runs, `of_versions` what two TensorRT on one machine cause."""
+    of although the engine would be wrong or fail when it runs, `of_versions` what two TensorRT on one machine cause,
+    `is_harmless` what costs time and no more."""
 
     pattern: str
     cause: str
@@ -26,6 +27,7 @@ class Remedy:
     reference: str
     is_failure: bool = False
     of_versions: bool = False
+    is_harmless: bool = False
 
     @property
     def hint(self) -> str:
@@ -176,8 +178,9 @@ REMEDIES = (
         r"Version tag does not match|incompatible with serialization format|plan file version"
         r"|plan file is not compatible with this version|expecting library version \S+ got",
         "another TensorRT built this engine than the one that opens it",
-        "build it again where it shall run, or for that version (backend.version='\"10.3\"'); when both are meant to\n"
-        "be one ('expecting' opens it, 'got' built it), compare the paths of the two libnvinfer\n"
+        "build it again where it shall run, or for that version (backend.version='\"10.3\"'): mobuild keys the\n"
+        "version, so the plan was carried here, or a process finds another library. When both are meant to be\n"
+        "one ('expecting' opens it, 'got' built it), compare the paths of the two libnvinfer\n"
         "(python -c 'import tensorrt; print(tensorrt.__version__, tensorrt.__file__)')",
         "yuvraj108c/ComfyUI-Dwpose-Tensorrt#5, NVIDIA/TensorRT#3898, #2544, triton-inference-server/server#317",
         of_versions=True,
@@ -201,6 +204,7 @@ REMEDIES = (
         "the timing cache is of another version or card, or cut off",
         "nothing is lost but time; a new one is begun",
         "NVIDIA/TensorRT#3566, #1413, NVIDIA/TensorRT-LLM#489",
+        is_harmless=True,
     ),
     Remedy(
         r"[Cc]alibration table does not match calibrator algorithm",
@@ -229,7 +233,7 @@ REMEDIES = (
     Remedy(
         r"Field 'shape' of '?type'? is required but missing",
         "an output of the graph has no shape",
-        "run shape inference before the simplifier (kind sanitize does)",
+        "run shape inference before the simplifier, or leave that out (kind sanitize does both)",
         "onnxsim/onnxsim#45",
     ),
     Remedy(

@@ -27,6 +27,11 @@ def read(slot: str) -> bytes:
         return b""  # gone, or not ours to read: it saves time and no more
 
 
+def place(slot: str) -> str:
+    """Where the slot lies, for messages; its own name where nothing is remembered."""
+    return str(folder / _name(slot)) if folder else slot
+
+
 def update(slot: str, change: Callable[[bytes], bytes]) -> None:
     """Replace what the slot holds with what `change` makes of it, while no other process does the same."""
     if folder is None:

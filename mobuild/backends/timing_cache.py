@@ -26,6 +26,8 @@ def slot(trt: Any, card: Any) -> str:
 def attach(builder: Builder, place: str, shared: str) -> str:
     """Give the builder its cache: the pinned file `place`, or what the slot `shared` holds; the digest of it.
 
+    A slot that the builder does not take is begun anew, with a warning.
+
     Raises:
         NodeFailed: the pinned file is of another version or card.
     """
@@ -33,12 +35,15 @@ def attach(builder: Builder, place: str, shared: str) -> str:
         return NONE
     is_pinned = place != SHARED
     content = Path(place).read_bytes() if is_pinned else scratch.read(shared)
+    warned = len(builder.said.warnings)
     if not _takes(builder, content):
-        words = builder.said.errors + builder.said.warnings
+        words = builder.said.errors + builder.said.warnings[warned:]
         if is_pinned:
             raise builder.failure(f"refuses the timing cache '{place}'", words)
-        content = b""
+        reason = "; ".join(dict.fromkeys(words)) or "the builder does not take it"
+        builder.said.warnings[warned:] = [f"the timing cache will not be used: '{scratch.place(shared)}': {reason}"]
         del builder.said.errors[:]
+        content = b""
         _takes(builder, content)
     return digest(content) if content else "new"
 

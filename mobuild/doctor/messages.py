@@ -41,7 +41,8 @@ def _remedied(lines: Sequence[str], state: State) -> Iterator[Finding]:
     for known, line in met.items():
         here = f"; here {software.tensorrt_here(state)}" if known.of_versions else ""
         why = f"{known.cause} (met in {known.reference})"
-        yield Finding("D91", ERROR, "message", f"{line!r}{here}", why, known.fix)
+        severity = WARNING if known.is_harmless else ERROR
+        yield Finding("D91", severity, "message", f"{line!r}{here}", why, known.fix)
 
 
 def _shown(text: str) -> str:

@@ -36,6 +36,12 @@ def test_a_damaged_timing_cache_is_begun_anew(machine: Machine) -> None:
 
     assert done["measurements"]["timing_cache"]["before"] == "new"
     assert machine.slots()[0].read_text().splitlines() == [TEN, "kernel 1"]
+    (warning,) = done["warnings"]
+    assert warning.startswith(
+        f"the timing cache will not be used: '{machine.slots()[0]}': the builder does not take it"
+    )
+    assert warning.endswith("cut off: nothing is lost but time; a new one is begun)")
+    assert machine.build(l4())["warnings"] == []
 
 
 def test_without_a_timing_cache_nothing_is_remembered(machine: Machine, tmp_path: Path) -> None:

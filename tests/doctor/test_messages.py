@@ -150,6 +150,14 @@ def test_what_builders_and_runtimes_say_has_its_cause_and_remedy(message: str, w
         assert word in f"{one['D91'].why} {one['D91'].fix}"
 
 
+@pytest.mark.parametrize("message", ["The timing cache will not be used!", "Detected invalid timing cache"])
+def test_what_costs_time_alone_is_a_warning(message: str) -> None:
+    found = findings("no_gpu", message=message)
+
+    assert status(list(found.values())) == 0
+    assert found["D91"].fix == "nothing is lost but time; a new one is begun"
+
+
 def test_what_nobody_knows_is_a_warning() -> None:
     assert findings("no_gpu", message="segmentation fault")["D90"].severity == "warning"
 
