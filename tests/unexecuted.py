@@ -102,16 +102,26 @@ def _rows(name: str, executed: set[int]) -> Iterator[str]:
     known, source = functions(name), (ROOT / name).read_text(encoding="utf-8").splitlines()
     never = [function for function, lines in known.items() if not lines & executed]
     missed = {function: sorted(lines - executed) for function, lines in known.items() if function not in never}
-    partly = [f"`{function}`: {_shown(source, lines)}" for function, lines in missed.items() if lines]
+    partly = [f"`{each}`: {_shown(source, lines, sorted(known[each]))}" for each, lines in missed.items() if lines]
     if never or partly:
         names = "all" if len(never) == len(known) else ", ".join(f"`{each}`" for each in never)
         yield f"| `{name.removeprefix('mobuild/')}` | {names} | {'; '.join(partly)} |"
 
 
-def _shown(source: list[str], lines: list[int]) -> str:
-    """The first line, and how many follow."""
-    first = source[lines[0] - 1].strip().replace("|", "\\|")
-    return f"`{first}`" + (f" and {len(lines) - 1} more" if len(lines) > 1 else "")
+def _shown(source: list[str], missed: list[int], lines: list[int]) -> str:
+    """Every line that is missed; of those that follow each other, the first and the last."""
+    runs: list[list[int]] = []
+    for line in missed:
+        follows = bool(runs) and lines.index(line) == lines.index(runs[-1][-1]) + 1
+        runs[-1].append(line) if follows else runs.append([line])
+    return ", ".join(
+        " to ".join(_quoted(source[line - 1]) for line in dict.fromkeys((run[0], run[-1]))) for run in runs
+    )
+
+
+def _quoted(line: str) -> str:
+    escaped = line.strip().replace("|", "\\|")
+    return f"`{escaped}`"
 
 
 def _executed() -> dict[str, set[int]]:
