@@ -16,30 +16,35 @@ from mobuild.facts.frameworks import (
     torch_wheels_for,
 )
 
+# By hand, from support matrices and data sheets. `yes`: tensor cores; `alu`: without them; `?`: not sure enough.
+PRECISIONS = ("fp16", "bf16", "tf32", "int8", "fp8", "fp4", "sparse")
+TABLE = """
+6.1   ?    ?    ?    alu  ?    ?    ?
+7.0   yes  no   no   alu  no   no   no
+7.5   yes  no   no   yes  no   no   no
+8.0   yes  yes  yes  yes  no   no   yes
+8.6   yes  yes  yes  yes  no   no   yes
+8.7   yes  yes  yes  yes  no   no   yes
+8.9   yes  yes  yes  yes  yes  no   yes
+9.0   yes  yes  yes  yes  yes  no   yes
+10.0  yes  yes  yes  yes  yes  yes  yes
+10.3  yes  yes  yes  yes  yes  yes  yes
+10.7  ?    ?    ?    ?    ?    ?    ?
+11.0  yes  yes  yes  yes  yes  yes  yes
+10.1  yes  yes  yes  yes  yes  yes  yes
+12.0  yes  yes  yes  yes  yes  yes  yes
+12.1  yes  yes  yes  yes  yes  yes  yes
+13.0  ?    ?    ?    ?    ?    ?    ?
+"""
+WORDS = {"yes": "yes", "no": "no", "limited": "alu", "unverified": "?"}
 
-@pytest.mark.parametrize(
-    ("card", "precision", "word"),
-    [
-        ("6.1", "fp32", "yes"),
-        ("6.1", "int8", "limited"),
-        ("6.1", "fp16", "unverified"),
-        ("7.0", "fp16", "yes"),
-        ("7.0", "bf16", "no"),
-        ("7.5", "int8", "yes"),
-        ("7.5", "bf16", "no"),
-        ("8.6", "fp8", "no"),
-        ("8.6", "sparse", "yes"),
-        ("8.9", "fp8", "yes"),
-        ("9.0", "fp4", "no"),
-        ("10.0", "fp4", "yes"),
-        ("10.1", "fp4", "yes"),
-        ("10.7", "fp4", "unverified"),
-        ("12.0", "fp4", "yes"),
-        ("13.0", "fp16", "unverified"),
-    ],
-)
-def test_precisions_by_compute_capability(card: str, precision: str, word: str) -> None:
-    assert computes(card, precision).word == word
+
+@pytest.mark.parametrize("row", [line.split() for line in TABLE.strip().splitlines()], ids=lambda row: row[0])
+def test_precisions_by_compute_capability(row: list[str]) -> None:
+    card, *expected = row
+
+    assert [WORDS[computes(card, each).word] for each in PRECISIONS] == expected
+    assert computes(card, "fp32").word == "yes"
 
 
 def test_tensor_cores_of_a_card() -> None:
