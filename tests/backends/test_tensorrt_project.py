@@ -125,3 +125,19 @@ def test_memory_is_told_beside_that_of_the_last_build(card: Card) -> None:
     assert card.state("backend.plugins=[lib/a.so]") == "built"
 
     assert card.measured()["host_persistent_bytes_before"] == 19024
+
+
+def test_an_engine_is_never_taken_for_another_release(card: Card, tmp_path: Path) -> None:
+    """trt-version-mismatch: TensorRT#3898; each release, and each build of it, has an engine of its own."""
+
+    def state(version: str, build: str = "") -> str:
+        name = f"tensorrt-{version}{build}"
+        (tmp_path / name / f"{name}.dist-info").mkdir(parents=True, exist_ok=True)
+        metadata = f"Metadata-Version: 2.1\nName: tensorrt\nVersion: {version}{build}\n"
+        (tmp_path / name / f"{name}.dist-info" / "METADATA").write_text(metadata)
+        path = os.pathsep.join([str(tmp_path / name), card.environment["PYTHONPATH"]])
+        return card.state(PYTHONPATH=path, DOUBLE_TENSORRT=version)
+
+    assert [state("10.16.1.11"), state("10.9.0.34"), state("10.16.1.11", ".post1")] == ["built"] * 3
+    assert [state("10.16.1.11"), state("10.9.0.34")] == ["fresh"] * 2
+    assert card.measured()["builder"] == "TensorRT 10.9.0.34"
