@@ -19,19 +19,22 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Authorization:
-    """The header for one registry; learns from each 401 which one is wanted."""
+    """The header for the registry at `url`; learns from each 401 of its own which one is wanted.
 
-    def __init__(self, asker: OpenerDirector, login: Login | None, timeout_seconds: float) -> None:
-        self._opener, self._login, self._timeout_seconds = asker, login, timeout_seconds
+    Another host, where an upload or a redirect may lead, gets none, and cannot say where credentials are sent.
+    """
+
+    def __init__(self, url: str, asker: OpenerDirector, login: Login | None, timeout_seconds: float) -> None:
+        self._url, self._opener, self._login, self._timeout_seconds = url, asker, login, timeout_seconds
         self._header = ""
 
-    def headers(self, url: str, registry: str) -> dict[str, str]:
-        """The header for `url`; none for another host, where an upload may go."""
-        is_own = urlsplit(url)[:2] == urlsplit(registry)[:2]
-        return {"Authorization": self._header} if self._header and is_own else {}
+    def headers(self, url: str) -> dict[str, str]:
+        return {"Authorization": self._header} if self._header and self._is_own(url) else {}
 
-    def answer(self, error: HTTPError, url: str) -> bool:
+    def answer(self, error: HTTPError) -> bool:
         """Get what the 401 asks for; whether it is worth asking again."""
+        if not self._is_own(error.url):
+            return False
         challenge = error.headers.get("WWW-Authenticate") or ""
         kind, _, rest = challenge.partition(" ")
         before = self._header
@@ -40,6 +43,9 @@ class Authorization:
         elif kind.lower() == "bearer":
             self._header = f"Bearer {self._token(dict(_PARAMETER.findall(rest)))}"
         return bool(self._header) and self._header != before
+
+    def _is_own(self, url: str) -> bool:
+        return _origin(url) == _origin(self._url)
 
     def _basic(self) -> str:
         assert self._login
@@ -59,5 +65,23 @@ class Authorization:
             if self._login:
                 request.add_unredirected_header("Authorization", self._basic())
         with self._opener.open(request, timeout=self._timeout_seconds) as answer:
-            found: dict[str, Any] = json.loads(answer.read())
-        return str(found.get("token") or found.get("access_token") or "")
+            return _taken(answer.read(), realm)
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+    host = parts.netloc.lower()
+    return parts.scheme, host[: -len(usual)] if usual and host.endswith(usual) else host
+
+
+def _taken(said: bytes, realm: str) -> str:
+    """The token in what the service said, which is not shown."""
+    try:
+        found: Any = json.loads(said)
+        token = found.get("token") or found.get("access_token")
+    except (ValueError, AttributeError):
+        token = None
+    if not isinstance(token, str):
+        raise PushFailed(f"{realm!r}, which the registry names for tokens, gives none", "check the network and proxies")
+    return token

@@ -77,7 +77,9 @@ class _Push:
     def __init__(self, image: Image, reference: Reference, patience: Patience) -> None:
         self._image, self._reference, self._patience = image, reference, patience
         self._opener = opener()
-        self._authorization = Authorization(self._opener, login(reference.registry), patience.timeout_seconds)
+        self._authorization = Authorization(
+            reference.url, self._opener, login(reference.registry), patience.timeout_seconds
+        )
         self._base = f"{reference.url}{reference.repository}/"
 
     def run(self, mount_from: Sequence[str]) -> Pushed:
@@ -139,14 +141,14 @@ class _Push:
         try:
             return self._ask_once(method, url, content, headers or {})
         except HTTPError as error:
-            if error.code != 401 or not self._authorization.answer(error, url):
+            if error.code != 401 or not self._authorization.answer(error):
                 raise
             error.close()
         return self._ask_once(method, url, content, headers or {})
 
     def _ask_once(self, method: str, url: str, content: bytes | Path | None, headers: Mapping[str, str]) -> Any:
         request = Request(url, method=method, headers={"User-Agent": "mobuild", **headers})
-        for name, value in self._authorization.headers(url, self._reference.url).items():
+        for name, value in self._authorization.headers(url).items():
             request.add_unredirected_header(name, value)
         if isinstance(content, Path):
             with open(content, "rb") as file:

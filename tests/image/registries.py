@@ -59,12 +59,15 @@ def registry(folder: Path) -> Iterator[str]:
 @dataclass
 class Proxy:
     """Passes requests on to a registry. `fault` sees method and path first: a status to answer with, `drop` to break
-    the connection, or None; `challenge` is the header of a 401 for who lacks the `authorization`."""
+    the connection, or None; `challenge` is the header of a 401 for who lacks the `authorization`. Uploads are to go to
+    `storage` where that is given; `token` is what the service for tokens says."""
 
     address: str = ""
     fault: Callable[[str, str], int | str | None] = lambda method, path: None
     challenge: str = ""
     authorization: str = ""
+    storage: str = ""
+    token: bytes = b'{"token": "of the service"}'
     seen: list[tuple[str, str]] = field(default_factory=list)
     credentials: list[str] = field(default_factory=list)
 
@@ -85,7 +88,7 @@ def proxy(upstream: str) -> Iterator[Proxy]:
             content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.path.startswith("/token"):
                 told.credentials.append(self.headers.get("Authorization") or content.decode())
-                return self._answer(200, b'{"token": "of the service"}', {})
+                return self._answer(200, told.token, {})
             if told.challenge and self.headers.get("Authorization") != told.authorization:
                 return self._answer(401, b'{"errors": [{"message": "who?"}]}', {"WWW-Authenticate": told.challenge})
             fault = told.fault(self.command, self.path)
@@ -103,7 +106,8 @@ def proxy(upstream: str) -> Iterator[Proxy]:
             connection.request(self.command, self.path, content, headers)
             answer = connection.getresponse()
             place = answer.headers.get("Location")
-            changed = {"Location": place and urlsplit(place)._replace(scheme="", netloc="").geturl()}
+            elsewhere = {"scheme": "http" if told.storage else "", "netloc": told.storage}
+            changed = {"Location": place and urlsplit(place)._replace(**elsewhere).geturl()}
             kept = ("Content-Type", "Docker-Content-Digest")
             changed.update({name: answer.headers.get(name) for name in kept})
             body = answer.read()

@@ -229,3 +229,29 @@ def test_credentials_are_not_sent_unencrypted_to_another_machine(
 
     with pytest.raises(PushFailed, match=r"'http://tokens.example/get', which is not encrypted"):
         push(image, named(before.address, request), patience=AT_ONCE)
+
+
+def test_another_host_is_told_no_credentials_whatever_it_asks(
+    upstream: str, before: Proxy, image: Image, nobody: Path, request: pytest.FixtureRequest
+) -> None:
+    nobody.write_text(json.dumps({"auths": {before.address: {"auth": b64encode(b"ann:secret").decode()}}}))
+    with proxy(upstream) as other:
+        other.challenge = f'Bearer realm="http://{other.address}/token",service="other"'
+        before.storage = other.address
+
+        with pytest.raises(PushFailed, match="the registry answers 401"):
+            push(image, named(before.address, request), patience=AT_ONCE)
+
+    assert other.count("PUT", "uploads") == 1
+    assert other.credentials == []
+
+
+@pytest.mark.parametrize("said", [b"<html>log in</html>", b"[]", b"{}", b'{"token": 1}'])
+def test_a_service_without_tokens_is_named(
+    before: Proxy, image: Image, request: pytest.FixtureRequest, said: bytes
+) -> None:
+    place = f"http://{before.address}/token"
+    before.challenge, before.token = f'Bearer realm="{place}"', said
+
+    with pytest.raises(PushFailed, match=f"'{place}', which the registry names for tokens, gives none"):
+        push(image, named(before.address, request), patience=AT_ONCE)
