@@ -115,15 +115,31 @@ class _Push:
     def _send(self, blob: Descriptor, mount_from: Sequence[str]) -> bool:
         """Send the blob, or have it mounted; whether it was mounted."""
         place = ""
-        for repository in mount_from or [""]:
-            query = "?" + urlencode({"mount": blob.digest, "from": repository}) if repository else ""
-            with self._ask("POST", f"{self._base}blobs/uploads/{query}", b"") as answer:
-                if answer.status == 201:
-                    return True
-                place = urljoin(answer.url, answer.headers["Location"] or "")
+        for repository in mount_from:
+            is_mounted, place = self._mount(blob, repository)
+            if is_mounted:
+                return True
+        if not place:
+            with self._ask("POST", f"{self._base}blobs/uploads/", b"") as answer:
+                place = _place(answer)
         place += ("&" if "?" in place else "?") + urlencode({"digest": blob.digest})
         self._ask("PUT", place, self._image.path(blob), {"Content-Type": "application/octet-stream"}).close()
         return False
+
+    def _mount(self, blob: Descriptor, repository: str) -> tuple[bool, str]:
+        """(whether the registry takes the blob from its other repository, or else where to send it).
+
+        Nowhere where it refuses, as for who may not read that repository.
+        """
+        query = urlencode({"mount": blob.digest, "from": repository})
+        try:
+            with self._ask("POST", f"{self._base}blobs/uploads/?{query}", b"") as answer:
+                return answer.status == 201, _place(answer)
+        except HTTPError as error:
+            if error.code in _PASSING:
+                raise
+            error.close()
+            return False, ""
 
     def _put_manifest(self) -> None:
         path = self._image.path(self._image.descriptor)
@@ -176,6 +192,11 @@ class _Push:
                 )
             time.sleep(self._patience.first_seconds * 2.0 ** (attempt - 1))
         raise AssertionError("no attempts")
+
+
+def _place(answer: Any) -> str:
+    """Where an upload is to be sent."""
+    return urljoin(str(answer.url), str(answer.headers["Location"] or ""))
 
 
 def _told(error: HTTPError) -> str:

@@ -255,3 +255,16 @@ def test_a_service_without_tokens_is_named(
 
     with pytest.raises(PushFailed, match=f"'{place}', which the registry names for tokens, gives none"):
         push(image, named(before.address, request), patience=AT_ONCE)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405])
+def test_layers_that_may_not_be_mounted_are_sent(
+    before: Proxy, tmp_path: Path, request: pytest.FixtureRequest, status: int
+) -> None:
+    layout(tmp_path / "oci", [request.node.name.encode() * 4096])
+    image = open_image(tmp_path / "oci")
+    before.fault = lambda method, path: status if "mount=" in path else None
+
+    pushed = push(image, named(before.address, request), mount_from=["team/secret"], patience=AT_ONCE)
+
+    assert (pushed.sent, pushed.mounted) == (image.blobs, ())
