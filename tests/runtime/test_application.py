@@ -18,6 +18,10 @@ import numpy
 def answer(run, body, content_type):
     if content_type == "odd/one":
         return {"bytes": 1}["text"]
+    if content_type == "odd/file":
+        open("/nowhere")
+    if content_type == "odd/end":
+        raise SystemExit("usage")
     if not body:
         raise ValueError("send numbers, one line a sample")
     x = numpy.float32([[float(word) for word in line.split()] for line in body.decode().splitlines()])
@@ -67,8 +71,9 @@ def test_bytes_are_given_as_they_are(server: Running) -> None:
 
 def test_what_it_does_not_take_is_the_clients_fault_and_what_it_cannot_is_not(server: Running) -> None:
     assert server.ask("POST", "/app") == (400, {"error": "send numbers, one line a sample"})
-    status, told = server.ask("POST", "/app", b"1 2 3", {"Content-Type": "odd/one"})
-    assert (status, told) == (500, {"error": "a fault here: see the standard error of the server"})
+    for odd in ("one", "file", "end"):
+        status, told = server.ask("POST", "/app", b"1 2 3", {"Content-Type": f"odd/{odd}"})
+        assert (status, told) == (500, {"error": "a fault here: see the standard error of the server"})
     assert server.get("/app")[0] == 405
     assert server.infer([[1, 2, 3]])[0] == 200
 

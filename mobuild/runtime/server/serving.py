@@ -206,9 +206,9 @@ class Server:
             return self._routes.answer(request, body), True
         except Refused as refused:
             return Response.refusing(refused), is_read
-        except OSError:
-            raise
-        except Exception as fault:  # noqa: BLE001 - whatever one request does, the others are served
+        except (Exception, SystemExit) as fault:
+            if isinstance(fault, OSError) and not is_read:
+                raise  # the client has gone
             traceback.print_exc(file=sys.stderr)
             words = "there is not enough memory for this request" if isinstance(fault, MemoryError) else "a fault here"
             return Response.refusing(Refused(500, f"{words}: see the standard error of the server")), is_read
