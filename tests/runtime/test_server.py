@@ -153,6 +153,8 @@ def test_a_wrong_method_says_which_is_right(server: Running, method: str, path: 
         ("GET /v2 HTTP/1.1\r\n\r\n", 400, "the header Host is missing"),
         (GET + "no colon\r\n\r\n", 400, "a header is not 'Name: value'"),
         (GET + "A: b\r\n folded\r\n\r\n", 400, "a header is not 'Name: value'"),
+        ("GET /v2 HTTP/1.1\n\r\nHost: a\r\n\r\n", 400, "the request line is not"),
+        (GET + "A: b\n\r\nContent-Length: 1\r\n\r\nx", 400, "a header is not 'Name: value'"),
         (GET + "Space : b\r\n\r\n", 400, "a header is not 'Name: value'"),
         (GET + "Expect: tea\r\n\r\n", 417, "the header Expect may be 100-continue"),
         (GET + "A: " + "b" * 20000 + "\r\n\r\n", 431, "longer than 16384 bytes"),

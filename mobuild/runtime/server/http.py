@@ -21,8 +21,8 @@ _GROWTH_BYTES = 1 << 22
 _ONE_WRITE_BYTES = 1 << 18
 _SLOWEST_BYTES_PER_SECOND = 250_000  # what a large body may take beyond the time of a small one
 _LINGER_SECONDS = 2.0
-_REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^\x00-\x20\x7f]+) HTTP/(\d\.\d)$")
-_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*?)[ \t]*$")
+_REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^\x00-\x20\x7f]+) HTTP/(\d\.\d)\Z")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*?)[ \t]*\Z")
 
 
 class Refused(Exception):
