@@ -22,6 +22,8 @@ def answer(run, body, content_type):
         open("/nowhere")
     if content_type == "odd/end":
         raise SystemExit("usage")
+    if content_type == "odd/number":
+        return {"score": numpy.float32("nan")}
     if not body:
         raise ValueError("send numbers, one line a sample")
     x = numpy.float32([[float(word) for word in line.split()] for line in body.decode().splitlines()])
@@ -74,6 +76,8 @@ def test_what_it_does_not_take_is_the_clients_fault_and_what_it_cannot_is_not(se
     for odd in ("one", "file", "end"):
         status, told = server.ask("POST", "/app", b"1 2 3", {"Content-Type": f"odd/{odd}"})
         assert (status, told) == (500, {"error": "a fault here: see the standard error of the server"})
+    status, told = server.ask("POST", "/app", b"1 2 3", {"Content-Type": "odd/number"})
+    assert status == 500 and "the application answers with what JSON does not have: " in told["error"]
     assert server.get("/app")[0] == 405
     assert server.infer([[1, 2, 3]])[0] == 200
 

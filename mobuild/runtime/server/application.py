@@ -53,7 +53,10 @@ def respond(application: Application, run: Run, body: Any, content_type: str) ->
             return Response(200, (said.encode(),), "text/plain; charset=utf-8")
     except ValueError as error:
         raise Refused(400, str(error) or "the application does not take this body") from error
-    return Response(200, (json.dumps(said, default=_plain).encode(),))
+    try:
+        return Response(200, (json.dumps(said, default=_plain, allow_nan=False).encode(),))
+    except ValueError as error:
+        raise Refused(500, f"the application answers with what JSON does not have: {error}") from error
 
 
 def _plain(value: Any) -> Any:

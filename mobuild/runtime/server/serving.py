@@ -206,7 +206,7 @@ class Server:
             return self._routes.answer(request, body), True
         except Refused as refused:
             return Response.refusing(refused), is_read
-        except (Exception, SystemExit) as fault:
+        except (Exception, SystemExit) as fault:  # whatever one request does, the others are served
             if isinstance(fault, OSError) and not is_read:
                 raise  # the client has gone
             traceback.print_exc(file=sys.stderr)
