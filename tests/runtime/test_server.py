@@ -7,13 +7,14 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
 
-from tests.runtime.servers import GET, INFER, POST, Running, command, model_folder, parsed, request, serving
+from tests.runtime.servers import GET, INFER, POST, Running, command, model_folder, parsed, received, request, serving
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +183,14 @@ def test_bad_http_is_answered_with_json_and_the_server_stays(
 def test_a_client_that_goes_leaves_nothing_behind(server: Running, sent: bytes) -> None:
     assert server.send(sent) == b""
     server.wait_for("mobuild_connections", 1)
+
+
+def test_a_client_that_sends_empty_lines_alone_is_left(server: Running) -> None:
+    with server.socket() as client:
+        with suppress(ConnectionError):
+            client.sendall(b"\r\n" * 50_000)
+
+        assert received(client) == b""
 
 
 @pytest.mark.parametrize("sent", ["GET /v2 HTTP", POST + "Content-Length: 100\r\n\r\n{"])

@@ -86,7 +86,8 @@ class Connection:
         self._max_body_bytes, self._read_seconds, self._idle_seconds = max_body_bytes, read_seconds, idle_seconds
 
     def head(self) -> Request | None:
-        """The next request without its body; None when the client has gone, or sent nothing for long.
+        """The next request without its body; None when the client has gone, or sent nothing for long, or many
+        empty lines.
 
         Raises:
             Refused: it is none, too large, or too slow; nothing more can be read from this client.
@@ -94,7 +95,7 @@ class Connection:
         self._deadline = time.monotonic() + self._idle_seconds
         try:
             while not self._buffer.strip(b"\r\n"):
-                if not self._receive():
+                if len(self._buffer) >= MAX_HEAD_BYTES or not self._receive():
                     return None
         except Refused:
             return None
