@@ -42,7 +42,7 @@ def from_bytes(datatype: str, shape: Sequence[int], raw: Any) -> Any:
     import numpy
 
     if datatype == "BYTES":
-        return numpy.array(_texts(raw, element_count(shape)), dtype=object).reshape(shape)
+        return _shaped(numpy.array(_texts(raw, element_count(shape)), dtype=object), shape)
     dtype = _numpy(datatype)
     expected = element_count(shape) * dtype.itemsize
     if len(raw) != expected:
@@ -50,7 +50,7 @@ def from_bytes(datatype: str, shape: Sequence[int], raw: Any) -> Any:
     array = numpy.frombuffer(raw, numpy.uint8)
     if datatype == "BOOL" and array.size and array.max() > 1:
         raise Malformed(f"expected bytes 0 and 1 for BOOL, found {array.max()}")
-    array = array.view(dtype).reshape(shape) if array.size else numpy.empty(shape, dtype)
+    array = _shaped(array.view(dtype) if array.size else numpy.empty(0, dtype), shape)
     return array if array.flags.aligned else array.copy()  # it begins wherever the JSON before it ends
 
 
@@ -67,10 +67,27 @@ def from_list(datatype: str, shape: Sequence[int], values: Any) -> Any:
     if found.size != element_count(shape):
         raise Malformed(f"expected {element_count(shape)} elements for shape {list(shape)}, found {found.size}")
     if datatype == "BYTES":
-        if not all(isinstance(each, str) for each in found.flat):
+        _refuse_other_than_texts(found)
+        return _shaped(found, shape)
+    return _shaped(_cast(found, values, datatype), shape)
+
+
+def _shaped(array: Any, shape: Sequence[int]) -> Any:
+    """The array in a shape of as many elements; NumPy has none of some shapes without elements."""
+    try:
+        return array.reshape(shape)
+    except (ValueError, OverflowError) as error:
+        raise Malformed(f"no array has the shape {list(shape)}: {error}") from error
+
+
+def _refuse_other_than_texts(found: Any) -> None:
+    for number, each in enumerate(found.flat):
+        if not isinstance(each, str):
             raise Malformed("expected strings in 'data' for BYTES")
-        return found.reshape(shape)
-    return _cast(found, values, datatype).reshape(shape)
+        try:
+            each.encode()
+        except UnicodeEncodeError as error:  # half of a pair: "\ud800"
+            raise Malformed(f"element {number} of 'data' has no UTF-8") from error
 
 
 def to_bytes(array: Any) -> Any:
@@ -140,6 +157,8 @@ def _cast(found: Any, values: Any, datatype: str) -> Any:
         return numpy.empty(0, dtype)
     if datatype == "UINT64" and found.dtype.kind in "fO":
         found = _exact(values)  # NumPy makes floats of integers on both sides of 2**63
+    if dtype.kind not in "biu" and found.dtype.kind == "O":
+        found = _floats(found, datatype)  # NumPy has no integer of that size
     expected = {"b": "b", "i": "iu", "u": "iu"}.get(dtype.kind, "iuf")
     if found.dtype.kind not in expected:
         words = {"b": "true and false", "iu": "integers in its range"}.get(expected, "numbers")
@@ -153,6 +172,18 @@ def _cast(found: Any, values: Any, datatype: str) -> Any:
     if dtype.kind not in "biu" and not numpy.isfinite(cast.astype(numpy.float64)).all():
         raise Malformed(f"a number in 'data' is outside {datatype}")
     return cast
+
+
+def _floats(found: Any, datatype: str) -> Any:
+    """Integers of any size, and what lies among them, as floating-point numbers; what is no number as it is."""
+    import numpy
+
+    if not all(type(each) in (int, float) for each in found.flat):
+        return found
+    try:
+        return found.astype(numpy.float64)
+    except OverflowError as error:
+        raise Malformed(f"a number in 'data' is outside {datatype}") from error
 
 
 def _exact(values: Any) -> Any:

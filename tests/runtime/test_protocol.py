@@ -151,6 +151,9 @@ def test_an_input_that_does_not_fit_is_refused(told: Any, message: str) -> None:
         ("uint64", [2**64], "expected integers in its range in 'data' for UINT64"),
         ("bool", [1], "expected true and false in 'data' for BOOL"),
         ("float16", [70000], "a number in 'data' is outside FP16"),
+        ("float32", [10**40], "a number in 'data' is outside FP32"),
+        ("float64", [10**400], "a number in 'data' is outside FP64"),
+        ("object", ["\ud800"], "element 0 of 'data' has no UTF-8"),
         ("object", [1], "expected strings in 'data' for BYTES"),
     ],
 )
@@ -204,7 +207,7 @@ def test_garbage_is_refused(raw: bytes, message: str) -> None:
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "0", "1000", "9" * 400, "²"])
+@pytest.mark.parametrize("text", ["", "x", "-1", "0", "1000", "9" * 400, "0" * 17 + "1" + "9" * 5000, "²"])
 def test_a_bad_length_of_the_json_is_refused(text: str) -> None:
     with pytest.raises(Malformed, match="Inference-Header-Content-Length: expected a number from 1 to "):
         protocol.parse(of("float32"), bytearray(b"{}"), text)
@@ -234,6 +237,36 @@ def test_wishes_that_are_not_understood_are_refused(more: dict[str, Any], messag
         protocol.parse(of("float32"), *sent)
 
     assert message in str(caught.value)
+
+
+def test_null_is_what_is_not_given() -> None:
+    sent = body({**one("FP32", [1], [1]), "parameters": None}, id=None, parameters=None, outputs=None)
+
+    assert protocol.parse(of("float32"), *sent).feeds["x"].tolist() == [1]
+
+    told = {**one("FP32", [1], parameters={"binary_data_size": 4}), "data": None}
+    assert protocol.parse(of("float32"), *body(told, raw=bytes(4))).feeds["x"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "how"),
+    [
+        ("float32", [0, 10**30], {"data": []}),
+        ("float32", [0, 1 << 40, 1 << 40], {"data": []}),
+        ("float32", [0, 10**30], {"parameters": {"binary_data_size": 0}}),
+        ("object", [0, 10**30], {"parameters": {"binary_data_size": 0}}),
+    ],
+)
+def test_a_shape_that_no_array_has_is_refused(dtype: str, shape: list[int], how: dict[str, Any]) -> None:
+    with pytest.raises(Malformed, match=r"input 'x': no array has the shape \[0, "):
+        protocol.parse(of(dtype, tuple("abc"[: len(shape)])), *body(one(DATATYPES[dtype], shape, **how)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_integers_of_any_size_are_numbers(dtype: str) -> None:
+    sent = body(one(DATATYPES[dtype], [2], [10**20, 0.5]))  # as JavaScript writes 1e20
+
+    assert protocol.parse(of(dtype), *sent).feeds["x"].tolist() == [numpy.dtype(dtype).type(1e20), 0.5]
 
 
 def test_what_json_has_no_number_for_is_said() -> None:

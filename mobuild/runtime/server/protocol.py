@@ -79,7 +79,7 @@ def respond(model: Model, inference: Inference, arrays: Mapping[str, Any]) -> tu
 def _header_end(text: str | None, length: int) -> int:
     if text is None:
         return length
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:18]) <= length):
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and 0 < int(text) <= length):
         raise Malformed(f"{HEADER_LENGTH}: expected a number from 1 to {length}, found {text[:40]!r}")
     return int(text)
 
@@ -103,7 +103,7 @@ def _arrays(inputs: Mapping[str, Any], shapes: Mapping[str, list[int]], raw: mem
     arrays, place = {}, 0
     for name, told in inputs.items():
         size = _parameters(told, f"input {name!r}").get("binary_data_size")
-        if (size is None) == ("data" not in told):
+        if (size is None) == (told.get("data") is None):
             raise Malformed(f"input {name!r}: expected one of 'data' and the parameter 'binary_data_size'")
         try:
             if size is None:
@@ -137,7 +137,8 @@ def _wanted(model: Model, document: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _parameters(told: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    found = _object(told.get("parameters", {}), f"{place}: parameters")
+    given = told.get("parameters")
+    found = _object({} if given is None else given, f"{place}: parameters")  # clients write null for what they lack
     for name in _NOT_SERVED:
         if name in found:
             raise Malformed(f"{place}: this server does not have the extension of {name!r}")
