@@ -21,6 +21,7 @@ from mobuild.image.layers import GZIP
 from mobuild.image.layout import Descriptor, Image
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+_CLIMBING = (".wh.", ".wh..", ".wh...")
 _SPECIAL = 0o7000
 
 
@@ -47,7 +48,9 @@ def add(image: Image, layer: Descriptor, root: Path) -> None:
     except (tarfile.ReadError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise SourceError(f"layer {layer.digest} ({layer.media_type}): cannot be unpacked: {error}") from error
     for folder in folders:
-        (root / folder.name).chmod(folder.mode | 0o700)  # the tree must go away again
+        place = _within(root, folder.name)
+        if place.is_dir() and not place.is_symlink() and _is_inside(root, place):  # still: a later entry may replace it
+            place.chmod(folder.mode | 0o700)  # the tree must go away again
 
 
 @contextmanager
@@ -71,7 +74,9 @@ def _opened(path: Path, layer: Descriptor) -> Iterator[tarfile.TarFile]:
 
 def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path) -> bool:
     """Write one entry; whether it is there afterwards."""
-    place = root / entry.name
+    place = _within(root, entry.name)
+    if place == root:
+        return False  # `./`, whose mode is for who makes the root
     _refuse_elsewhere(root, place.parent, entry.name)
     if place.name == _OPAQUE:
         _remove_within(place.parent)
@@ -87,8 +92,9 @@ def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path) -> bool
     if entry.issym():
         place.symlink_to(entry.linkname)
     elif entry.islnk():
-        _refuse_elsewhere(root, root / entry.linkname, entry.linkname)
-        os.link(root / entry.linkname, place, follow_symlinks=False)
+        linked = _within(root, entry.linkname)
+        _refuse_elsewhere(root, linked, entry.linkname)
+        os.link(linked, place, follow_symlinks=False)
     elif entry.isdir():
         place.mkdir()
     elif entry.isfile():
@@ -102,10 +108,26 @@ def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path) -> bool
     return True
 
 
-def _refuse_elsewhere(root: Path, place: Path, name: str) -> None:
-    real = root.resolve()
-    if real != place.resolve() and real not in place.resolve().parents:
+def _within(root: Path, name: str) -> Path:
+    """Where an entry goes; some tools write names from the root of the image.
+
+    Raises:
+        SourceError: it climbs, or says to remove a folder by its own name.
+    """
+    parts = name.split("/")
+    if ".." in parts or parts[-1] in _CLIMBING:
         raise SourceError(f"layer entry {name!r}: would be written outside the tree")
+    return root / name.lstrip("/")
+
+
+def _refuse_elsewhere(root: Path, place: Path, name: str) -> None:
+    if not _is_inside(root, place):
+        raise SourceError(f"layer entry {name!r}: would be written outside the tree")
+
+
+def _is_inside(root: Path, place: Path) -> bool:
+    real = root.resolve()
+    return real == place.resolve() or real in place.resolve().parents
 
 
 def _remove(place: Path) -> None:

@@ -22,9 +22,15 @@ def archive(*entries: tuple[str, str, str]) -> bytes:
     with tarfile.open(fileobj=raw, mode="w") as file:
         for name, kind, content in entries:
             entry = tarfile.TarInfo(name)
-            entry.type = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}[kind]
+            types = {
+                "file": tarfile.REGTYPE,
+                "folder": tarfile.DIRTYPE,
+                "link": tarfile.SYMTYPE,
+                "hard": tarfile.LNKTYPE,
+            }
+            entry.type = types[kind]
             entry.mode = 0o755 if kind == "folder" else 0o644
-            entry.linkname, entry.size = (content, 0) if kind == "link" else ("", len(content))
+            entry.linkname, entry.size = (content, 0) if kind in ("link", "hard") else ("", len(content))
             file.addfile(entry, io.BytesIO(content.encode()))
     return raw.getvalue()
 
@@ -79,10 +85,31 @@ def test_upper_layers_replace_and_remove(tmp_path: Path) -> None:
     assert (tmp_path / "root/d/a").read_text() == "new"
 
 
+@pytest.mark.parametrize("root", ["./", "/"])
+def test_a_layer_may_begin_with_the_root_itself(tmp_path: Path, root: str) -> None:
+    entries = (
+        (root, "folder", ""),
+        (f"{root}d", "folder", ""),
+        (f"{root}d/a", "file", "1"),
+        (f"{root}d/b", "hard", f"{root}d/a"),
+    )
+    layout(tmp_path / "oci", [archive(*entries)])
+
+    unpack(open_image(tmp_path / "oci"), tmp_path / "root")
+
+    assert (tmp_path / "root/d/a").read_text() == (tmp_path / "root/d/b").read_text() == "1"
+
+
 @pytest.mark.parametrize(
     "entries",
     [
         [("../x", "file", "1")],
+        [("..", "file", "1")],
+        [("a/..", "file", "1")],
+        [(".wh...", "file", "")],
+        [("a", "folder", ""), ("a/.wh.", "file", "")],
+        [("/../x", "file", "1")],
+        [("x", "hard", "/../y")],
         [("out", "link", "/etc"), ("out/x", "file", "1")],
         [("out", "link", "../.."), ("out/x", "file", "1")],
     ],
@@ -92,6 +119,21 @@ def test_a_layer_that_would_write_elsewhere_is_refused(tmp_path: Path, entries: 
 
     with pytest.raises(SourceError, match="would be written outside the tree"):
         unpack(open_image(tmp_path / "oci"), tmp_path / "root")
+
+
+def test_a_folder_that_a_later_entry_replaces_leaves_others_alone(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "e").mkdir(parents=True)
+    outside.chmod(0o700)
+    (outside / "e").chmod(0o700)
+    gone = [("a", "folder", ""), ("a", "file", "1"), ("b", "folder", ""), (".wh.b", "file", "")]
+    linked = [("c", "folder", ""), ("d/e", "folder", ""), ("c", "link", str(outside)), ("d", "link", str(outside))]
+    layout(tmp_path / "oci", [archive(*gone, *linked)])
+
+    unpack(open_image(tmp_path / "oci"), tmp_path / "root")
+
+    assert (tmp_path / "root/a").read_text() == "1" and (tmp_path / "root/c").is_symlink()
+    assert [oct(each.stat().st_mode & 0o777) for each in (outside, outside / "e")] == ["0o700", "0o700"]
 
 
 def test_umoci_unpacks_the_same_tree(tmp_path: Path) -> None:
