@@ -30,7 +30,6 @@ from mobuild.image.tree import plain as plain_path
 CONFIG = "config.json"
 _GLIBC = re.compile(rb"stable release version 2\.(\d+)")
 _NEEDED = 36  # of Debian 12, whose Python is put on top
-_ZSTD = b"\x28\xb5\x2f\xfd"
 _LOCAL = ("oci:", "docker-archive:")
 _COPY_AGAIN = "copy the base to its place once more"
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, tarfile.TarError, zlib.error)
@@ -119,11 +118,11 @@ def _component(reference: str, base: Base) -> dict[str, str]:
 
 
 def _layer(content: bytes, diff_id: str, folder: Path, told: Sequence[Mapping[str, str]]) -> Layer:
-    is_zstd = content.startswith(_ZSTD)
-    if not is_zstd and not content.startswith(layers.GZIP):
+    is_zstd = content.startswith(tars.ZSTD)
+    plain = tars.unpacked(io.BytesIO(content)).read()
+    if not is_zstd and not content.startswith(tars.GZIP):
         content = gzip.compress(content, 6, mtime=0)
-    plain = b"" if is_zstd else gzip.decompress(content)
-    if not is_zstd and f"sha256:{hashlib.sha256(plain).hexdigest()}" != diff_id:
+    if f"sha256:{hashlib.sha256(plain).hexdigest()}" != diff_id:
         raise ValueError("it is damaged: its content is not what the configuration of the image says")
     folder.mkdir()
     (folder / BLOB).write_bytes(content)
@@ -144,15 +143,13 @@ def _layer(content: bytes, diff_id: str, folder: Path, told: Sequence[Mapping[st
 
 def _largest(plain: bytes) -> dict[str, int]:
     """The largest files of a tar, which a budget of the image names."""
-    if not plain:  # zstd, which is taken as it is
-        return {}
     with tars.opened(io.BytesIO(plain)) as archive:
-        sizes = {f"/{plain_path(member.name)}": member.size for member in archive if member.isfile()}
+        sizes = {f"/{plain_path(member.name.lstrip('/'))}": member.size for member in archive if member.isfile()}
     return layers.largest(sizes)
 
 
 def _check_glibc(found: Sequence[Layer], reference: str) -> None:
-    versions = [version for layer in found if layer.media_type.endswith("gzip") for version in _versions(layer)]
+    versions = [version for layer in found for version in _versions(layer)]
     if not versions or versions[-1] < _NEEDED:
         what = f"glibc 2.{versions[-1]}" if versions else "no glibc"
         raise SourceError(
@@ -163,7 +160,7 @@ def _check_glibc(found: Sequence[Layer], reference: str) -> None:
 
 def _versions(layer: Layer) -> Iterator[int]:
     """The minor versions of glibc in a layer."""
-    with gzip.open(layer.blob) as stream, tars.opened(stream) as archive:
+    with open(layer.blob, "rb") as stream, tars.opened(tars.unpacked(stream)) as archive:
         for member in archive:
             if member.name.endswith("/libc.so.6") and member.isfile():
                 content = archive.extractfile(member)

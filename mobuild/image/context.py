@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from pathlib import Path
 
 from mobuild.errors import ConfigError
+from mobuild.image import tars
 from mobuild.image.writer import Image, Written
 
 _OTHERS = "image.format: tar or layout"
@@ -37,7 +37,7 @@ def write(image: Image, out: Path) -> Written:
 
 
 def _removes(blob: Path) -> bool:
-    with tarfile.open(blob) as archive:
+    with open(blob, "rb") as stream, tars.opened(tars.unpacked(stream)) as archive:
         return any(member.name.rpartition("/")[2].startswith(".wh.") for member in archive)
 
 

@@ -26,7 +26,6 @@ from mobuild.image.tree import Entry, Tree
 
 BLOB, DESCRIPTION = "blob", "layer.json"
 COMPRESSIONS = ("gzip", "zstd", "none")
-GZIP = b"\x1f\x8b"  # what it begins with
 _TAR = "application/vnd.oci.image.layer.v1.tar"
 _LARGEST = 5
 _BLOCK = 1 << 20

@@ -13,11 +13,10 @@ import tarfile
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Iterator, Sequence
 
 from mobuild.errors import SourceError
 from mobuild.image import tars
-from mobuild.image.layers import GZIP
 from mobuild.image.layout import Descriptor, Image
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
@@ -40,10 +39,11 @@ def add(image: Image, layer: Descriptor, root: Path) -> None:
     """Write what a layer changes in the tree below `root`.
 
     Raises:
-        SourceError: it is in a compression that this Python cannot read, or would write elsewhere.
+        SourceError: it is damaged, or would write elsewhere.
+        ToolchainError: it is packed with zstd, and `zstandard` is not installed.
     """
     try:
-        with _opened(image.path(layer), layer) as archive:
+        with _opened(image.path(layer)) as archive:
             folders = [entry for entry in archive if _entry(archive, entry, root) and entry.isdir()]
     except (tarfile.ReadError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise SourceError(f"layer {layer.digest} ({layer.media_type}): cannot be unpacked: {error}") from error
@@ -54,22 +54,9 @@ def add(image: Image, layer: Descriptor, root: Path) -> None:
 
 
 @contextmanager
-def _opened(path: Path, layer: Descriptor) -> Iterator[tarfile.TarFile]:
-    with open(path, "rb") as file:
-        stream: Any = file
-        if layer.media_type.endswith("zstd"):
-            try:
-                import zstandard
-            except ImportError as error:
-                raise SourceError(f"layer {layer.digest}: is packed with zstd", "pip install zstandard") from error
-            stream = zstandard.ZstdDecompressor().stream_reader(file)
-        elif file.read(len(GZIP)) == GZIP:
-            file.seek(0)
-            stream = gzip.GzipFile(fileobj=file)
-        else:
-            file.seek(0)
-        with tars.opened(stream) as archive:
-            yield archive
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    with open(path, "rb") as file, tars.opened(tars.unpacked(file)) as archive:
+        yield archive
 
 
 def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path) -> bool:

@@ -28,7 +28,7 @@ class ImageBase:
     """libc and what Python and wheels link, from Debian packages; or a base of the user's, with what that may lack."""
 
     kind: ClassVar[str] = "image_base"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = False
 
     base: str = DISTROLESS

@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from mobuild.errors import ConfigError, NodeFailed, SourceError
-from mobuild.image import bases, layers, space, unpack, writer
+from mobuild.image import bases, layers, space, tars, unpack, writer
 from mobuild.image.layout import open_image
 from mobuild.image.references import parse
 from mobuild.image.registry import push
@@ -156,6 +157,40 @@ def test_a_layer_that_ends_with_its_last_byte_is_read(tmp_path: Path) -> None:
 
     assert layers.read(tmp_path / "out")[0].diff_id == short.diff_id
     assert (tmp_path / "root/usr/lib/libc.so.6").read_bytes().startswith(b"GNU C Library")
+
+
+def packed(root: Path, content: bytes) -> tuple[str, layers.Layer]:
+    """A base whose only layer is `content`, packed with zstd."""
+    made = base(root)
+    plain = gzip.decompress(made.layers[0].blob.read_bytes())
+    made.layers[0].blob.write_bytes(content or b"".join(map(zstandard.compress, (plain[:700], plain[700:]))))
+    raw = made.layers[0].blob.read_bytes()
+    digest, media_type = f"sha256:{hashlib.sha256(raw).hexdigest()}", "application/vnd.oci.image.layer.v1.tar+zstd"
+    layer = replace(made.layers[0], digest=digest, size=len(raw), media_type=media_type)
+    writer.write_layout(replace(made, layers=[layer]), root / "layout")
+    return f"oci:{root}/layout", layer
+
+
+def test_a_layer_that_is_packed_with_zstd_is_read_to_its_end(tmp_path: Path) -> None:
+    reference, layer = packed(tmp_path / "base", b"")
+
+    bases.take(reference, bases.digest(reference, "amd64"), "amd64", tmp_path / "out")
+    unpack.unpack(open_image(tmp_path / "base/layout"), tmp_path / "root")
+
+    (found,) = layers.read(tmp_path / "out")
+    assert (found.digest, found.media_type) == (layer.digest, layer.media_type)
+    assert (found.plain_bytes, found.largest) == (layer.plain_bytes, layer.largest)
+    assert (tmp_path / "root/etc/own").read_bytes() == b"own"
+
+
+@pytest.mark.parametrize(
+    "content", [tars.ZSTD + b"odd", zstandard.compress(b"other"), zstandard.compress(b"x" * 99)[:-4]]
+)
+def test_a_damaged_layer_of_zstd_is_named(tmp_path: Path, content: bytes) -> None:
+    reference, _ = packed(tmp_path / "base", content)
+
+    with pytest.raises(SourceError, match="layer 1 of 1 cannot be read: "):
+        bases.take(reference, bases.digest(reference, "amd64"), "amd64", tmp_path / "out")
 
 
 @pytest.mark.skipif(not shutil.which("skopeo"), reason="skopeo is not installed")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import shutil
 import stat
 import subprocess
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -79,3 +82,16 @@ def test_a_layer_that_removes_files_is_refused(tmp_path: Path) -> None:
         context.write(writer.Image("det:v1", [layer], process.container({})), tmp_path / "context")
 
     assert not (tmp_path / "context").exists()
+
+
+def test_a_layer_that_ends_with_its_last_byte_is_added(tmp_path: Path) -> None:
+    made = image(tmp_path)
+    blob = made.layers[0].blob
+    plain = gzip.decompress(blob.read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+        last = archive.getmembers()[-1]
+    blob.write_bytes(gzip.compress(plain[: last.offset_data + last.size], mtime=0))
+
+    context.write(made, tmp_path / "context")
+
+    assert (tmp_path / "context/Containerfile").is_file()
