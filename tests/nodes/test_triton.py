@@ -290,9 +290,28 @@ def test_what_makes_no_sense_is_refused_before_anything_is_built(fields: dict[st
         Triton(**{"engines": {"engine": ort()}, **fields})
 
 
+def test_enumerators_are_told_from_names_by_their_field() -> None:
+    from google.protobuf import text_format
+
+    start = {"name": "START", "control": [{"kind": "CONTROL_SEQUENCE_START", "int32_false_true": [0, 1]}]}
+    fields = {
+        "name": "KIND_NET",
+        "input": [{"name": "TYPE_A", "data_type": "TYPE_FP32", "format": "FORMAT_NCHW", "dims": [1]}],
+        "optimization": {"priority": "PRIORITY_MAX"},
+        "dynamic_batching": {"default_queue_policy": {"timeout_action": "DELAY"}},
+    }
+
+    found = text_format.Parse(message(fields), SCHEMA.ModelConfig())
+    sequences = text_format.Parse(message({"sequence_batching": {"control_input": [start]}}), SCHEMA.ModelConfig())
+
+    assert (found.name, found.input[0].name, found.input[0].format) == ("KIND_NET", "TYPE_A", 2)
+    assert found.dynamic_batching.default_queue_policy.timeout_action == 1
+    assert sequences.sequence_batching.control_input[0].name == "START"
+
+
 def test_text_is_escaped() -> None:
-    assert message({"a": 'x"\\\n', "b": True, "c": [1, 2], "d": {"e": "TYPE_FP32"}}) == (
-        'a: "x\\"\\\\\\n"\nb: true\nc: [1, 2]\nd {\n  e: TYPE_FP32\n}\n'
+    assert message({"a": 'x"\\\n', "b": True, "c": [1, 2], "d": {"kind": "KIND_CPU"}, "e": "KIND_CPU"}) == (
+        'a: "x\\"\\\\\\n"\nb: true\nc: [1, 2]\nd {\n  kind: KIND_CPU\n}\ne: "KIND_CPU"\n'
     )
 
 

@@ -36,7 +36,7 @@ class Triton:
     """
 
     kind: ClassVar[str] = "triton"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = False
     suffix: ClassVar[str] = ""
     tools: ClassVar[tuple[str, ...]] = ("onnx",)

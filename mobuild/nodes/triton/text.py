@@ -1,7 +1,7 @@
 """Protocol buffers as text, for `config.pbtxt` (protobuf text format language specification).
 
 Written from plain values, so that a repository needs no protobuf to be made: a mapping is a message, a list a repeated
-field, and a word like TYPE_FP32 or KIND_GPU is an enumerator.
+field, and a word in a field that model_config.proto has for enumerators is one: TYPE_FP32, KIND_GPU, DELAY.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator, Mapping
 
-_ENUMERATOR = re.compile(r"(TYPE|KIND|MODE|PRIORITY)_[A-Z0-9_]+")
+_ENUMERATED = ("data_type", "format", "kind", "priority", "timeout_action")
+_ENUMERATOR = re.compile(r"[A-Z][A-Z0-9_]*")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -21,7 +22,7 @@ def message(fields: Mapping[str, Any]) -> str:
 def _lines(fields: Mapping[str, Any], indent: str) -> Iterator[str]:
     for name, value in fields.items():
         if isinstance(value, (list, tuple)) and not any(isinstance(each, Mapping) for each in value):
-            yield f"{indent}{name}: [{', '.join(map(_scalar, value))}]"
+            yield f"{indent}{name}: [{', '.join(_scalar(name, each) for each in value)}]"
             continue
         for each in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(each, Mapping):
@@ -29,14 +30,14 @@ def _lines(fields: Mapping[str, Any], indent: str) -> Iterator[str]:
                 yield from _lines(each, indent + "  ")
                 yield f"{indent}}}"
             else:
-                yield f"{indent}{name}: {_scalar(each)}"
+                yield f"{indent}{name}: {_scalar(name, each)}"
 
 
-def _scalar(value: Any) -> str:
+def _scalar(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return str(value)
-    if _ENUMERATOR.fullmatch(str(value)):
+    if name in _ENUMERATED and _ENUMERATOR.fullmatch(str(value)):
         return str(value)
     return '"' + "".join(_ESCAPES.get(letter, letter) for letter in str(value)) + '"'
