@@ -6,17 +6,18 @@ import os
 import re
 import shutil
 import subprocess
-import urllib.error
 import urllib.request
+from contextlib import closing
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 from urllib.parse import quote, unquote, urlsplit
 
 from mobuild.errors import SourceError, ToolchainError
+from mobuild.fetch import web
+from mobuild.fetch.uris import scrubbed
 from mobuild.image.locked import Package
 
 _LINE = re.compile(r"'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})")
-_SECONDS = 60
 
 
 def resolve(names: Sequence[str], architecture: str) -> list[Package]:
@@ -91,8 +92,14 @@ def _error(said: subprocess.CompletedProcess[str]) -> str:
 
 
 def _take(url: str, path: Path) -> None:
+    """Write what is at `url`, which may have credentials: they are sent to its host, and never shown."""
+    shown = scrubbed(url)
     try:
-        with urllib.request.urlopen(url, timeout=_SECONDS) as stream, open(path, "wb") as out:
+        with closing(_opened(url, shown)) as stream, open(path, "wb") as out:
             shutil.copyfileobj(stream, out)
-    except (OSError, urllib.error.URLError) as error:
-        raise SourceError(f"Debian packages: '{url}' cannot be read: {error}", "check image.mirror=") from error
+    except (OSError, ValueError) as error:  # URLError is an OSError
+        raise SourceError(f"Debian packages: '{shown}' cannot be read: {error}", "check image.mirror=") from error
+
+
+def _opened(url: str, shown: str) -> Any:
+    return web.Body(url, shown) if url.startswith(("http://", "https://")) else urllib.request.urlopen(url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from mobuild.errors import SourceError
 from mobuild.image import apt, bytecode, debian
 from mobuild.image.locked import Package, check
 from mobuild.image.tree import Tree
+from tests.fetch.servers import web, whole
 from tests.image.packages import deb
 
 
@@ -111,6 +113,26 @@ def test_a_mirror_serves_packages_by_their_place_in_the_pool(tmp_path: Path) -> 
     apt.fetch([package], "amd64", tmp_path / "got", f"file://{tmp_path}/mirror")
 
     assert (tmp_path / "got/z_1+2_amd64.deb").read_bytes() == b"package"
+
+
+def test_credentials_of_a_mirror_are_sent_and_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with web() as server:
+        server.answers["/pool/a.deb"] = whole(b"package")
+        mirror = server.url.replace("//", "//ann:swordfish@")
+        apt.fetch([Package("a", "1", "", "pool/a.deb")], "amd64", tmp_path, mirror)
+        with pytest.raises(SourceError, match=r"127.0.0.1:\d+/pool/b.deb': is not there: 404") as refused:
+            apt.fetch([Package("b", "1", "", "pool/b.deb")], "amd64", tmp_path, mirror)
+
+    assert (tmp_path / "a.deb").read_bytes() == b"package"
+    assert server.asked[0].headers["authorization"] == "Basic " + b64encode(b"ann:swordfish").decode()
+    assert "swordfish" not in str(refused.value)
+
+
+@pytest.mark.parametrize("mirror", ["nonsense", "ftps://here/debian"])
+def test_a_mirror_that_is_no_address_is_named(tmp_path: Path, mirror: str) -> None:
+    with pytest.raises(SourceError, match=f"Debian packages: '{mirror}/pool/z.deb' cannot be read: .*unknown url type"):
+        apt.fetch([Package("z", "1", "", "pool/z.deb")], "amd64", tmp_path, mirror)
 
 
 def test_a_mirror_without_the_package_is_named(tmp_path: Path) -> None:
