@@ -90,6 +90,29 @@ NOT_UNDERSTOOD = {
         "model=my file (1).onnx: cannot be read: a bracket or a quote is left open, or a character must be quoted"
     ),
     "cache.dri=x": "there is no key 'cache.dri'. Did you mean 'dir'?\n  Keys of cache: dir, strict",
+    "cache={dri: x}": "there is no key 'cache.dri'. Did you mean 'dir'?\n  Keys of cache: dir, strict",
+    "target.0=onnx": "there is no key 'target.0'.\n  mobuild --cfg job shows all keys",
+    "precision=fp16,fp32": "precision=fp16,fp32: a value with commas is a sweep\n  to sweep over it add -m",
+    "precision=[fp16, fp32]": (
+        "precision=[fp16, fp32]: expected one name, found a list\n  to sweep over it: -m precision=fp16,fp32"
+    ),
+    "hardware=[l4]": "hardware=[l4]: expected one name, found a list\n  to sweep over it: -m hardware=l4",
+    "recipe=[toy]": "recipe=[toy]: expected one name, found a list",
+    "+precision=fp16": (
+        "precision: 'fp16' is a second choice beside the one that there is\n"
+        "  on the command line without '+': precision=fp16; in a recipe: - override /precision: fp16"
+    ),
+    "+shapes.batch=4": "+shapes.batch: there is such a key already\n  without '+': shapes.batch=…",
+    "nodes.onnx.inputs.x.dtype=int64": (
+        "nodes.onnx.inputs.x.dtype=int64: leads into a list, whose entries have numbers for names\n"
+        "  write the list, or what holds it, whole"
+    ),
+    "~nodes.onnx.outputs.0": "~nodes.onnx.outputs.0: leads into a list, whose entries have numbers for names",
+    "libraries={a: nope}": f"{NODE} 'engine': needs 'library_a' from 'nope', which is no node.",
+    "nodes.onnx.model={a: b}": f"{NODE} 'onnx', field 'model': expected text, found the mapping {{'a': 'b'}}",
+    "nodes.onnx.env={A: true}": (
+        f"{NODE} 'onnx', field 'env', 'A': expected text, found the truth value True\n  quote it: \"true\""
+    ),
     "+wrkspace=1GiB": f"recipe 'toy': unknown key 'wrkspace'. Did you mean 'workspace'?\n  Keys: {KEYS}",
 }
 
@@ -102,6 +125,36 @@ def test_a_value_that_is_not_understood_is_named(toy: Project, word: str, messag
     assert len(done.errors) == 1
     assert done.errors[0].startswith(message)
     assert "HYDRA" not in done.err and "Traceback" not in done.err
+
+
+UNREADABLE = {
+    "nodes.onnx.outputs=[y, é z]": (
+        "words with spaces, brackets, letters outside a-z are quoted within it: \"nodes.onnx.outputs=[y, 'é z']\""
+    ),
+    "nodes.onnx.env={A: é}": (
+        "words with spaces, brackets, letters outside a-z are quoted within it: \"nodes.onnx.env={A: 'é'}\""
+    ),
+    "nodes.weights.uri=ü.pt": (
+        "spaces, brackets, letters outside a-z are quoted twice, for the shell and for mobuild: "
+        "\"nodes.weights.uri='ü.pt'\""
+    ),
+    "nodes.onnx.outputs=[y": (
+        "brackets are closed, and words with spaces or letters outside a-z quoted: \"KEY=['a word',b]\""
+    ),
+    "nodes..opset=20": "a key is words with dots between them: nodes.onnx.opset=20",
+}
+
+
+@pytest.mark.parametrize("word", UNREADABLE)
+def test_a_word_that_cannot_be_read_is_mended_by_its_hint(toy: Project, word: str) -> None:
+    done = toy.mobuild("plan", "target=engine", word, check=False)
+
+    assert done.status == 2
+    (error,) = done.errors
+    assert error.partition("\n  ")[2] == UNREADABLE[word]
+    if f'"{word.partition("=")[0]}=' in error:
+        mended = error.rpartition(': "')[2].removesuffix('"')
+        assert "cannot be read: a bracket" not in toy.mobuild("plan", mended, check=False).err
 
 
 DATA = "npz, images, arrays, jsonl, iterator, transform, limit, format"

@@ -160,10 +160,10 @@ def _key(key: Any, where: str) -> str:
 
 
 def _no_text(value: Any, where: str) -> ConfigError:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return ConfigError(
-        f"{where}: expected text, found {_found(value)}", _QUOTE if is_number else f'quote it: "{value}"' * bool(value)
-    )
+    hint = _QUOTE if isinstance(value, (int, float)) else ""
+    if isinstance(value, bool):
+        hint = f'quote it: "{str(value).lower()}"'
+    return ConfigError(f"{where}: expected text, found {_found(value)}", hint)
 
 
 def _found(value: Any) -> str:

@@ -10,19 +10,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mobuild.config.project import Project
+from mobuild.config.project import GROUPS, Project
 from mobuild.config.recipes import SHAPES_CHOICE, SHAPES_GROUP, default_recipe, own_recipes
 from mobuild.errors import ConfigError, did_you_mean
 
 ONNX_RECIPE = "onnx_file"
-_OPEN = re.compile(
-    r"^(nodes|backend|shapes|constraints|toolchain|executor|libraries|plugins)\.|^(nodes|shapes|constraints)=\{"
-)
+_OPEN = re.compile(r"^(nodes|backend|shapes|constraints|toolchain|executor|libraries|plugins)(\.|=\{)")
 _VERSION = re.compile(r"(\+*(?:backend\.version|check\.(?:cuda|driver|python|runtime)))=([\d.]+(?:,[\d.]+)*)")
 _REVISION = re.compile(r"(\+*(?:constraints\.)?against(?:\.ref)?=)(?!null$)([^'\"$\[{,][^'\",]*)")
 _REVISION_WITHIN = re.compile(
     r"(\+*constraints(?:\.against)?=\{.*?\bref:\s*)(?!null\b)([^'\"$\s,}](?:@\{[^}]*\}|[^'\",}])*)(.*)"
 )
+_CHOSEN = (*GROUPS, SHAPES_GROUP, "recipe")  # keys that take the name of a file
 _HELP = ("--help", "-h", "--hydra-help", "--shell-completion", "-sc")
 _VALUED = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd", "--package", "-p", "--cfg", "-c")
 _SHOWN = ("--help", "--version", "--multirun", "-m", "--cfg", "--info", "--shell-completion")
@@ -89,11 +88,13 @@ def complete(words: Words, project: Project, needs_recipe: bool = True) -> list[
     """The overrides as Hydra is to see them, with the default recipe when one is needed and none named.
 
     Raises:
-        ConfigError: a list without brackets and without `-m`, a model beside a recipe, or no recipe can be chosen.
+        ConfigError: a list without brackets and without `-m`, a list for a group, a model beside a recipe, or no recipe
+            can be chosen.
     """
     overrides = [_opened(_shapes_choice(_revision_quoted(_version_quoted(word)))) for word in words.overrides]
-    if not words.multirun:
-        for word in overrides:
+    for word in overrides:
+        _refuse_list_of_choices(word)
+        if not words.multirun:
             _refuse_open_list(word)
     model, recipe = value_of(overrides, "model"), value_of(overrides, "recipe")
     if recipe in ("", "null"):
@@ -162,7 +163,13 @@ def _refuse_open_list(word: str) -> None:
     key, _, value = word.partition("=")
     plain = value and value[0] not in "[{'\"$" and "(" not in value
     if plain and "," in value:
-        raise ConfigError(
-            f"{word}: a value with commas is a sweep",
-            f"for a list write '{key}=[{value}]', to sweep over it add -m",
-        )
+        as_list = "" if _key(word) in _CHOSEN else f"for a list write '{key}=[{value}]', "
+        raise ConfigError(f"{word}: a value with commas is a sweep", f"{as_list}to sweep over it add -m")
+
+
+def _refuse_list_of_choices(word: str) -> None:
+    """Hydra takes a list of choices, sets the values of each on top of the other, and calls the choice `None`."""
+    key, _, value = word.partition("=")
+    if _key(word) in _CHOSEN and "[" in value and "(" not in value:  # glob([a*,b*]) sweeps
+        names = re.sub(r"[\[\]\s]", "", value)
+        raise ConfigError(f"{word}: expected one name, found a list", f"to sweep over it: -m {key}={names}")

@@ -7,9 +7,12 @@ neither. What is no refusal but a fault passes as one.
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -35,7 +38,14 @@ def explained(error: Exception, project: Project) -> MobuildError:
     if isinstance(error, MissingConfigException) or "Could not load '" in str(error):
         return _no_choice(str(error), getattr(error, "options", None) or (), project)
     if found := re.match(r"Could not override '([^']*)'", str(error)):
-        return _no_key(found[1])
+        return _no_key(getattr(error.__cause__, "full_key", None) or found[1])
+    if found := re.match(r"Could not append to config\. An item is already at '([^']*)'", str(error)):
+        return ConfigError(f"+{found[1]}: there is such a key already", f"without '+': {found[1]}=…")
+    if found := re.match(r"Multiple values for (\S+)\. To override a value use 'override [^:]*: (.*)'", str(error)):
+        return ConfigError(
+            f"{found[1]}: {found[2]!r} is a second choice beside the one that there is",
+            f"on the command line without '+': {found[1]}={found[2]}; in a recipe: - override /{found[1]}: {found[2]}",
+        )
     if isinstance(error, ValueError) and "Config group override" in str(error):
         return ConfigError(
             "a group takes the name of one of its files, not null, a number or a truth value",
@@ -54,7 +64,19 @@ def explained(error: Exception, project: Project) -> MobuildError:
         return ConfigError(f"{key}: {_short(error)}" if key else _short(error), unset_hint(str(error)))
     if isinstance(error, HydraException):
         return ConfigError(_short(error))
+    if isinstance(error, (ValueError, TypeError)) and (word := _being_set(error)):
+        return ConfigError(
+            f"{word}: leads into a list, whose entries have numbers for names",
+            "write the list, or what holds it, whole",
+        )
     return unforeseen(error, "composing the configuration", project.faults)
+
+
+def _being_set(error: Exception) -> str:
+    """The override that Hydra was setting when `error` came, of which it tells nothing; empty at any other time."""
+    told = (frame.f_locals.get("override") for frame, _ in traceback.walk_tb(error.__traceback__))
+    found = next((str(one.input_line) for one in told if isinstance(one, Override)), "")
+    return found.removeprefix("++")
 
 
 def _unreadable_file(error: Exception, project: Project) -> ConfigError:
@@ -71,11 +93,38 @@ def _unreadable_file(error: Exception, project: Project) -> ConfigError:
 def _unreadable(override: str) -> ConfigError:
     override = override.removeprefix("++")
     key, _, value = override.partition("=")
-    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+    if value[:1] in ("[", "{"):  # which, quoted whole, would be a text
+        mended = f"{key}={_WITHIN.sub(_quoted_within, value)}"
+        hint = f'words with spaces, brackets, letters outside a-z are quoted within it: "{mended}"'
+        if not _is_readable(mended):
+            hint = "brackets are closed, and words with spaces or letters outside a-z quoted: \"KEY=['a word',b]\""
+    else:
+        quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+        mended = f"{key}='{quoted}'"
+        hint = (
+            f'spaces, brackets, letters outside a-z are quoted twice, for the shell and for mobuild: "{mended}"'
+            if _is_readable(mended)
+            else "a key is words with dots between them: nodes.onnx.opset=20"
+        )
     return ConfigError(
-        f"{override}: cannot be read: a bracket or a quote is left open, or a character must be quoted",
-        f"spaces, brackets, letters outside a-z are quoted twice, for the shell and for mobuild: \"{key}='{quoted}'\"",
+        f"{override}: cannot be read: a bracket or a quote is left open, or a character must be quoted", hint
     )
+
+
+_WITHIN = re.compile(r"(?<=[\[{,:])(\s*)([^\[\]{},:'\"\s][^\[\]{},:'\"]*?)(\s*)(?=[,\]}])")
+
+
+def _quoted_within(found: re.Match[str]) -> str:
+    before, word, after = found.groups()
+    return found[0] if re.fullmatch(r"[\w.+/-]+", word, re.ASCII) else f"{before}'{word}'{after}"
+
+
+def _is_readable(override: str) -> bool:
+    try:
+        OverridesParser.create().parse_override(override)
+    except HydraException:
+        return False
+    return True
 
 
 def _no_choice(text: str, options: Iterable[str], project: Project) -> ConfigError:
@@ -144,7 +193,7 @@ def _no_key(key: str) -> ConfigError:
     assert isinstance(primary, DictConfig)
     parent, _, last = key.rpartition(".")
     siblings = OmegaConf.select(primary, parent) if parent else known_keys()
-    known = sorted({str(name) for name in siblings or ()} - _UNCHOSEN.keys())
+    known = sorted({str(name) for name in ([] if isinstance(siblings, str) else siblings or ())} - _UNCHOSEN.keys())
     return ConfigError(
         f"there is no key {key!r}.{did_you_mean(last, known)}",
         f"Keys{f' of {parent}' if parent else ''}: {', '.join(known)}" if known else "mobuild --cfg job shows all keys",
