@@ -102,6 +102,28 @@ def test_the_order_of_what_has_an_order_makes_another_name(built: Project, tmp_p
     assert one.split('"node": ')[2].split()[0] != other.split('"node": ')[2].split()[0]
 
 
+PLAIN = """\
+  text: {kind: source, uri: text.txt}
+  copy: {kind: command, cmd: "cp {in.text} {out} # ${backend} ${hardware.memory_gib}", in: {text: text}, out: .txt}
+"""
+OF_MAPS = ["backend={level: all}", "toolchain={python: python3}", "hardware.memory_gib=3", "hardware={memory_gib: 3}"]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    files = {"text.txt": "one\n", "conf/hardware/mine.yaml": HARDWARE + "memory_gib: 2\n"}
+    return recipe_project(tmp_path_factory.mktemp("plain"), PLAIN, files)
+
+
+@pytest.mark.parametrize("word", OF_MAPS)
+def test_keys_of_what_is_named_make_another_name(plain: Project, word: str) -> None:
+    """They choose no other backend, toolchain or hardware, and yet another artifact is built."""
+    planned = plain.mobuild("plan", "target=copy", "hardware=mine", word, "format=json")
+
+    (name,) = {step["node"].split()[0] for step in json.loads(planned.out)["steps"]}
+    assert name.startswith("small/mine+")
+
+
 CHAINS = """\
   det:
     text: {kind: source, uri: text.txt}

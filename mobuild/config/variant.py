@@ -69,11 +69,11 @@ def variant_name(point: Point, overrides: Sequence[str], point_of: Callable[[Seq
 
     `point` is the job's, composed of `overrides`; `point_of` composes others.
     """
-    placing = [word for word in overrides if _group(word) in _PLACE]
-    at_top = [word for word in overrides if _key(word) in _NAMED]
+    placing = [word for word in overrides if _key(word) in _PLACE and not _is_map(word)]
+    at_top = [word for word in overrides if _key(word) in _NAMED and not _is_map(word)]
     of_chains = [word for word in overrides if _is_of_chain(point, _key(word))]
     named = at_top + of_chains
-    others = [word for word in overrides if _group(word) not in _PLACE + _STEERING and word not in named]
+    others = [word for word in overrides if _group(word) not in _STEERING and word not in placing + named]
     outside = [word for word in others if _key(word) in _OUTSIDE]
     others = [word for word in others if word not in outside]
     parts = [point.choices.get("hardware", "cpu").replace("/", ".")]
@@ -92,6 +92,11 @@ def _key(word: str) -> str:
 
 def _group(word: str) -> str:
     return _key(word).split(".")[0].split("/")[0].split("@")[0]
+
+
+def _is_map(word: str) -> bool:
+    """Whether a word sets keys of what it names, and chooses nothing: `toolchain={python: ./venv/bin/python}`."""
+    return word.partition("=")[2].startswith("{")
 
 
 def _named_values(point: Point, base: Point) -> list[str]:
