@@ -70,6 +70,16 @@ def test_a_lower_loss_is_a_gain() -> None:
     assert (found["paired"]["lost"], found["paired"]["gained"]) == (1, 1)
 
 
+def test_errors_of_0_and_1_have_the_interval_of_hits() -> None:
+    """No error more is no proof that there is none: the interval of a low metric is no point either."""
+    errors = {"wrong": Score(0.1, (1.0, *[0.0] * 9))}
+    hits = {"right": Score(0.9, (0.0, *[1.0] * 9))}
+
+    low, high = (compared(one, one, better) for one, better in ((errors, "lower"), (hits, "higher")))
+
+    assert low["wrong"]["paired"]["interval"] == high["right"]["paired"]["interval"]
+
+
 def test_a_reference_of_zero_has_no_relative_drop() -> None:
     assert compared({"a": Score(0.0)}, {"a": Score(0.1)}, "higher")["a"]["drop_relative"] is None
 
@@ -150,6 +160,14 @@ def test_equal_outputs_have_no_noise() -> None:
     assert found["cosine_mean"] == pytest.approx(1.0) and found["max_abs"] == 0
     assert found["snr_db"] is None
     assert (found["top1_agreement"], found["top5_agreement"]) == (1.0, 1.0)
+
+
+def test_of_equal_values_the_first_is_the_greater() -> None:
+    tied = np.zeros((1, 10))
+
+    assert figures(tied, tied)["top5_agreement"] == 1.0
+    assert figures(tied, np.eye(10)[[4]])["top5_agreement"] == 1.0
+    assert figures(tied, np.eye(10)[[5]])["top5_agreement"] == 0.0
 
 
 def test_figures_are_those_of_the_formulas() -> None:

@@ -37,13 +37,13 @@ def compared(reference: Mapping[str, Score], value: Mapping[str, Score], better:
 def paired(reference: Sequence[float], value: Sequence[float]) -> dict[str, Any]:
     """Lost, gained, the 95 % interval of the drop and the p-value of the sign test; higher is better.
 
-    The interval is Agresti and Min's for scores of 0 and 1 (Statistics in Medicine 24, 2005, p. 729: half
-    an observation added to each cell), which is no point when nothing was lost; for other scores the
-    normal one of the mean difference, None for a single pair.
+    The interval is Agresti and Min's for scores of 0 and 1, or of 0 and -1 (Statistics in Medicine 24, 2005,
+    p. 729: half an observation added to each cell), which is no point when nothing was lost; for other scores
+    the normal one of the mean difference, None for a single pair.
     """
     drops = [before - after for before, after in zip(reference, value)]
     lost, gained = sum(each > 0 for each in drops), sum(each < 0 for each in drops)
-    is_binary = all(each in (0, 1) for each in (*reference, *value))
+    is_binary = {*reference, *value} <= {0, 1} or {*reference, *value} <= {0, -1}  # -1: of a metric to be low
     interval = _binary_interval(lost, gained, len(drops)) if is_binary else _normal_interval(drops)
     return {
         "samples": len(drops),

@@ -77,17 +77,20 @@ class Comparison:
         self._want_power += want_power
 
     def _add_ranks(self, got: Any, want: Any) -> None:
-        """Is the reference's first class also first here, and among the first five here?"""
+        """Is the reference's first class also first here, and among the first five here? Of equal values the one that
+        stands first counts as the greater."""
         import numpy as np
 
         classes = want.shape[-1]
-        left, first = got.reshape(-1, classes), want.reshape(-1, classes).argmax(-1)
+        left, first = got.reshape(-1, classes), want.reshape(-1, classes).argmax(-1)[:, None]
+        chosen = np.take_along_axis(left, first, -1)
+        before = (left > chosen) | ((left == chosen) & (np.arange(classes) < first))
+        rank = before.sum(-1)
         self._rows += len(first)
-        self._top1 += int((left.argmax(-1) == first).sum())
+        self._top1 += int((rank == 0).sum())
         if classes > _TOP:
-            top = np.argpartition(left, classes - _TOP, axis=-1)[:, classes - _TOP :]
             self._ranked_rows += len(first)
-            self._top5 += int((top == first[:, None]).any(-1).sum())
+            self._top5 += int((rank < _TOP).sum())
 
     def _snr_db(self) -> float | None:
         if not self._noise or not self._want_power:

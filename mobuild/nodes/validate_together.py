@@ -36,7 +36,7 @@ class ValidateTogether:
     """
 
     kind: ClassVar[str] = "validate_together"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     isolated: ClassVar[bool] = True
     suffix: ClassVar[str] = ".json"
 

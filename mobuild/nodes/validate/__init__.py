@@ -44,7 +44,7 @@ class Validate:
     """
 
     kind: ClassVar[str] = "validate"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
     isolated: ClassVar[bool] = True
     suffix: ClassVar[str] = ".json"
 
