@@ -1,7 +1,7 @@
 """How samples fit a model: names, types, shapes and finite values are checked, and equal shapes stacked.
 
 Models differ in where their batch is: the first axis of the first input names it. An input without that
-axis (a scalar such as a sample rate) is fed as it is.
+axis (a scalar such as a sample rate, or two thresholds) is fed as it is.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _position(shape: Any, batch: Any) -> Any:
         return 0
     if isinstance(batch, str) and batch in shape:
         return shape.index(batch)
-    return 0 if shape else None
+    return 0 if shape and (isinstance(shape[0], str) or shape[0] == batch) else None
 
 
 def _without(shape: Any, position: Any) -> Any:

@@ -51,6 +51,17 @@ def test_the_batch_goes_where_the_first_axis_of_the_first_input_stands_in_the_ot
     assert {name: array.shape for name, array in found.feeds.items()} == {"x": (2, 4), "state": (2, 2, 3), "rate": ()}
 
 
+@pytest.mark.parametrize("batch", ["n", 1])
+def test_an_input_of_a_fixed_size_that_is_not_the_batch_is_fed_as_it_is(batch: str | int) -> None:
+    model = summary(x=("float32", [batch, 4]), scale=("float32", [2]))
+    given = [Sample(i, {"x": np.zeros(4, "f4"), "scale": np.array([1, 2], "f4")}) for i in range(2)]
+
+    found = list(batches(given, model, 8))
+
+    assert [each.feeds["x"].shape for each in found] == ([(2, 4)] if batch == "n" else [(1, 4)] * 2)
+    assert {each.feeds["scale"].shape for each in found} == {(2,)}
+
+
 @pytest.mark.parametrize(
     ("sample", "model", "message"),
     [
