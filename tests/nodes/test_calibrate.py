@@ -246,6 +246,23 @@ def test_a_tensor_that_is_always_zero_is_a_warning_and_has_an_empty_range(tmp_pa
     assert list(built.warnings) == ["zero in every calibration sample: 'h', 'r', 'y'; their ranges say nothing"]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_tensor_that_is_always_empty_is_a_warning_and_has_an_empty_range(tmp_path: Path, method: str) -> None:
+    """What a detector finds, say, on samples that show nothing."""
+    none = numpy_helper.from_array(np.array([0], "i8"), "none")
+    net = network()
+    net.graph.initializer.append(none)
+    cut = helper.make_node("Slice", ["r", "none", "none", "none_1"], ["cut"])
+    net.graph.initializer.append(numpy_helper.from_array(np.array([1], "i8"), "none_1"))
+    net.graph.node.insert(2, cut)
+    net.graph.node[3].input[0] = "cut"
+
+    built = calibrate(tmp_path, ragged(120), net, method=method, **METHODS[method])
+
+    assert ranges(tmp_path)["cut"] == [0.0, 0.0]
+    assert next(iter(built.warnings)).startswith("empty in every calibration sample: 'cut'")
+
+
 def test_a_convolution_that_reads_the_input_and_has_a_fixed_batch_is_calibrated(tmp_path: Path) -> None:
     weight = numpy_helper.from_array(np.ones((2, 3, 3, 3), "f4"), "w")
     node = helper.make_node("Conv", ["x", "w"], ["y"])

@@ -100,7 +100,8 @@ class Calibrate:
         fitness.check_fitness(manifest)
         ranges = self._ranges(watched)
         self._write(out, ranges, manifest)
-        return Built(_measurements(manifest, ranges), warnings=[*fitness.warnings(manifest), *_dead(ranges)])
+        warnings = [*fitness.warnings(manifest), *_dead(ranges, watched)]
+        return Built(_measurements(manifest, ranges), warnings=warnings)
 
     @property
     def _bins(self) -> int:
@@ -126,7 +127,7 @@ class Calibrate:
 
     def _ranges(self, watched: Watched) -> dict[str, list[float]]:
         if self.method == "minmax":
-            return {name: [each.low, each.high] for name, each in sorted(watched.tensors.items())}
+            return {name: each.range for name, each in sorted(watched.tensors.items())}
         options = {
             "method": self.method,
             "symmetric": self.method == "percentile",  # a share of the absolute values, as ONNX Runtime does
@@ -164,12 +165,14 @@ def _measurements(manifest: Mapping[str, Any], ranges: Mapping[str, Any]) -> dic
     }
 
 
-def _dead(ranges: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    """Tensors that were zero in every sample: a dead layer, or data that does not reach it."""
+def _dead(ranges: Mapping[str, Sequence[float]], watched: Watched) -> Iterator[str]:
+    """Tensors that were zero, or empty, in every sample: a dead layer, or data that does not reach it."""
     dead = [name for name, (low, high) in ranges.items() if low == high == 0]
-    if dead:
-        shown = ", ".join(map(repr, dead[:5])) + (f" and {len(dead) - 5} more" if len(dead) > 5 else "")
-        yield f"zero in every calibration sample: {shown}; their ranges say nothing"
+    empty = [name for name in dead if watched.tensors[name].low > watched.tensors[name].high]
+    for word, names in (("zero", [name for name in dead if name not in empty]), ("empty", empty)):
+        if names:
+            shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            yield f"{word} in every calibration sample: {shown}; their ranges say nothing"
 
 
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:

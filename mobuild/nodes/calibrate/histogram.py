@@ -22,6 +22,11 @@ class TensorValues:
         self._limit = 0.0  # the histogram covers [-limit, limit]
         self._counts: Any = None
 
+    @property
+    def range(self) -> list[float]:
+        """[least, greatest]; zeros where no value came, as of a tensor that was empty each time."""
+        return [self.low, self.high] if self.low <= self.high else [0.0, 0.0]
+
     def add(self, array: Any) -> bool:
         """Take in an array of floats; False when a value is NaN or infinite."""
         import numpy as np

@@ -13,7 +13,7 @@ from mobuild.nodes.calibrate.histogram import TensorValues
 
 
 def ranges(tensors: Mapping[str, TensorValues], bins: int, options: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Tensor → [low, high], sorted by name; tensors that are zero throughout have [0, 0].
+    """Tensor → [low, high], sorted by name; tensors that are zero throughout, or empty, have [0, 0].
 
     Raises:
         NodeFailed: the collector does not take the options.
@@ -24,7 +24,7 @@ def ranges(tensors: Mapping[str, TensorValues], bins: int, options: Mapping[str,
         collector = HistogramCollector(**options)
     except TypeError as error:
         raise NodeFailed(f"raw: ONNX Runtime's HistogramCollector does not take it: {error}") from error
-    alive = {name: each for name, each in sorted(tensors.items()) if each.low or each.high}
+    alive = {name: each for name, each in sorted(tensors.items()) if any(each.range)}
     of_magnitudes = collector.method == "percentile" and collector.symmetric
     for name, each in alive.items():
         counts = each.magnitudes(bins) if of_magnitudes else each.histogram(bins)
