@@ -127,6 +127,22 @@ class Counting(Linear):
         return self.layer(x) + self.calls
 
 
+class WithAnchors(nn.Module):
+    """Answers with one of its own parameters as well, as a detector does with its anchors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.anchors = nn.Parameter(torch.arange(6.0).reshape(3, 2))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x + 1, self.anchors
+
+
+class InBfloat16(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.bfloat16)
+
+
 def fits(weights: Path) -> nn.Module:
     network = Linear()
     network.load_state_dict(torch.load(weights, weights_only=True))

@@ -235,6 +235,19 @@ def test_network_with_state_is_refused(tmp_path: Path) -> None:
         export(tmp_path / "m.onnx", "Counting", {"x": ["batch", 4]})
 
 
+def test_a_parameter_among_the_outputs_is_exported(tmp_path: Path) -> None:
+    built = export(tmp_path / "m.onnx", "WithAnchors", {"x": ["batch", 4]}, outputs=["y", "anchors"])
+
+    assert built.measurements["parity_max_abs"] == 0
+
+
+def test_an_output_that_is_no_plain_tensor_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MobuildError) as caught:
+        export(tmp_path / "m.onnx", "InBfloat16", {"x": ["batch", 4]})
+
+    assert "output 0 of the network is bfloat16, torch.strided, which no ONNX file can be" in caught.value.message
+
+
 def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     weights = tmp_path / "other.pt"
     torch.save({"layer.weight": torch.zeros(4, 5), "head.bias": torch.zeros(1)}, weights)

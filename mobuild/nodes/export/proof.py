@@ -112,7 +112,19 @@ def run_torch(module: Any, feeds: Mapping[str, Any]) -> tuple[Any, ...]:
     except Exception as error:
         at = f" at {user_line(error)}" if user_line(error) else ""
         raise NodeFailed(f"the network fails{at}: {words(error)}") from error
-    return tuple(each.numpy().copy() for each in tree_leaves(outputs) if isinstance(each, torch.Tensor))
+    tensors = [each for each in tree_leaves(outputs) if isinstance(each, torch.Tensor)]
+    return tuple(_array(i, each) for i, each in enumerate(tensors))
+
+
+def _array(i: int, tensor: Any) -> Any:
+    try:
+        return tensor.detach().numpy().copy()  # a parameter among the outputs keeps its gradient, no_grad or not
+    except (TypeError, RuntimeError) as error:  # bfloat16, sparse, quantised
+        raise NodeFailed(
+            f"output {i} of the network is {str(tensor.dtype).removeprefix('torch.')}, {tensor.layout}, which no ONNX "
+            f"file can be compared with: {str(error).splitlines()[0]}",
+            "answer with plain tensors: .float(), .to_dense()",
+        ) from error
 
 
 def _example(module: Any, inputs: Sequence[Input], fixed: Mapping[str, int]) -> Case:
