@@ -50,7 +50,7 @@ class BuildEngine:
     precision: str = "fp32"
 
     kind: ClassVar[str] = "build_engine"
-    revision: ClassVar[int] = 4
+    revision: ClassVar[int] = 5
     isolated: ClassVar[bool] = True
     trends: ClassVar[tuple[str, ...]] = ("host_persistent_bytes", "engine_bytes")
 
