@@ -32,6 +32,7 @@ class Closure:
     missing: tuple[str, ...]  # found nowhere: optional, or only there when the code runs
     variables: tuple[str, ...]  # of the environment, that the modules read by name
     places: Mapping[str, Path] = field(default_factory=dict)  # of `modules`
+    folders: frozenset[str] = frozenset()  # that modules were looked for in
 
 
 def closure(
@@ -101,7 +102,7 @@ class _Walk:
     def closure(self) -> Closure:
         imports, missing, variables = (tuple(sorted(each)) for each in (self.imports, self.missing, self.variables))
         modules, files = dict(sorted(self.modules.items())), tuple(sorted(self.files))
-        return Closure(modules, files, imports, missing, variables, self.places)
+        return Closure(modules, files, imports, missing, variables, self.places, self.search.looked)
 
     def _find(self, parent: str, last: str) -> Found | None:
         package = self.seen.get(parent)

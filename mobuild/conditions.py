@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,12 @@ class Surroundings:
     def place(self, module: str) -> str:
         """Where the module of that name would be loaded from; `-` when nowhere."""
         return _name(self._search.place(module), self.root) or ABSENT
+
+    def looked(self, modules: Iterable[str]) -> frozenset[str]:
+        """The folders on which it depends where those modules would be loaded from."""
+        for module in modules:
+            self._search.place(module)
+        return self._search.looked
 
     @functools.cached_property
     def _search(self) -> Search:

@@ -56,11 +56,11 @@ class Drafts:
     def _draft(self, spec: NodeSpec, edges: Mapping[str, Edge], job: Job, gates: Mapping[str, float]) -> Step:
         """A step with its identity and traits, not yet settled; steps below different gates stay apart."""
         try:
-            if local_source(spec):
+            if path := local_source(spec):
                 content = self.content(spec)
-                return Step(
-                    f"source:{content.digest}", spec, (), edges, [], "fresh", digest=content.digest, source=content
-                )
+                # Equal files at two places are two steps: one of them may change.
+                identity = f"source:{content.digest} {path}"
+                return Step(identity, spec, (), edges, [], "fresh", digest=content.digest, source=content)
             if check := getattr(spec.node, "check_pinned", None):
                 _check_pinned(check, spec, job)
             nodes = getattr(spec.node, "alternatives", None)

@@ -37,6 +37,7 @@ class Traits:
     missing: frozenset[str]  # modules that the code imports and that are nowhere; the key changes when they come
     variables: frozenset[str] = frozenset()  # of the environment, that scripts read in a process which nobody watches
     places: Mapping[str, Path] = field(default_factory=dict)  # the files of `code`, by its names
+    folders: frozenset[str] = frozenset()  # that its modules were looked for in
 
     def fingerprint(self, spec: NodeSpec, inputs: Mapping[str, str]) -> Fingerprint:
         node = spec.node
@@ -142,7 +143,8 @@ class Keys:
         runs_python = bool(closures) or programs.is_python(str(getattr(spec.node, "cmd", "")))
         missing = frozenset(name for each in closures for name in each.missing)
         versions = self._versions(spec, environment, imports, runs_python)
-        return Traits(params, code, versions, files, missing, frozenset(variables - set(spec.env)), places)
+        folders = frozenset().union(*(each.folders for each in closures))
+        return Traits(params, code, versions, files, missing, frozenset(variables - set(spec.env)), places, folders)
 
     def forget_code(self) -> None:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""

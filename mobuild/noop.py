@@ -17,6 +17,7 @@ import sys
 FOLDER = ".answers"
 HEAD = "mobuild answers 1"
 ABSENT = "-"
+WHOLE = "*"  # as a variable: the names of all
 
 
 def replay(argv: list[str]) -> int | None:
@@ -56,7 +57,7 @@ def variable(name: str) -> str:
     """A variable as its digest, since its value may be a secret."""
     import xxhash
 
-    value = os.environ.get(name)
+    value = "\0".join(sorted(os.environ)) if name == WHOLE else os.environ.get(name)
     return ABSENT if value is None else xxhash.xxh3_128_hexdigest(value.encode("utf-8", "surrogateescape"))
 
 

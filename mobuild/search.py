@@ -53,6 +53,11 @@ class Search:
             return ""
         return str(found.file or "".join(found.folders[:1]) or first)
 
+    @property
+    def looked(self) -> frozenset[str]:
+        """The folders that were looked into until now, those that are not there too: what is found depends on them."""
+        return frozenset(self._names)
+
     def _in(self, name: str, folders: Sequence[str]) -> Found | None:
         portions = []
         for folder in folders:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mobuild.conditions import Surroundings
 from mobuild.keys import Keys
 from mobuild.steps import Plan, Step
 from mobuild.store import Condition, Record, Store
@@ -30,7 +31,7 @@ class Witnesses:
 def of_plan(plan: Plan, store: Store, keys: Keys) -> Witnesses:
     """The witnesses of a plan whose steps are all fresh, those of its configuration included."""
     environments = _environments(plan, keys)
-    paths = set(_paths(plan, store, environments))
+    paths = set(_paths(plan, store, keys, environments))
     variables = {one.name for step in plan.steps.values() for one in _conditions(step, "environment")}
     variables.update(name for each in environments for name in each.variables)
     for job in plan.jobs:
@@ -50,13 +51,15 @@ def is_volatile(seen: Witnesses, plan: Plan) -> bool:
     return any("${now:" in path.read_text(errors="replace") for path in files if path.is_file())
 
 
-def _paths(plan: Plan, store: Store, environments: Iterable[Environment]) -> Iterator[str]:
+def _paths(plan: Plan, store: Store, keys: Keys, environments: Iterable[Environment]) -> Iterator[str]:
     """As text: thousands of steps share most of their paths, and those of the store come from digests."""
     for step in plan.steps.values():
         for way in step.ways:
-            yield from (str(way.spec.folder), str(way.spec.root))
+            yield from (str(way.spec.folder), str(way.spec.root), *way.traits.folders)
         if step.record:
             yield from _of_record(step.record, store)
+        if imports := [one.name for one in _conditions(step, "import")]:
+            yield from Surroundings(step.spec.root, step.spec.folder, keys.environment(step.spec)).looked(imports)
     yield from map(str, _other_paths(plan, store, environments))
 
 

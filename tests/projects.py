@@ -233,6 +233,19 @@ def recipe_project(root: Path, nodes: str, files: Mapping[str, str] | None = Non
     return project
 
 
+def code_project(root: Path, code: str, files: Mapping[str, str] | None = None) -> Project:
+    """A project with one node, `n`, whose artifact is the text of what `load()` in `code` says; without torch."""
+    kind = {"conf/node/call.yaml": "_target_: toys.Call\n", "toys.py": (Path(__file__).parent / "toys.py").read_text()}
+    node = '  n: {kind: call, code: "net.py:load"}\n'
+    return recipe_project(root, node, {**kind, "recipes/net.py": code, **(files or {})})
+
+
+def answer(project: Project, env: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """(state, artifact) of the node of a `code_project` after a run."""
+    path = Path(project.mobuild("target=n", env=env).out.strip())
+    return project.states(recipe="small")["n"], path.read_text()
+
+
 def write_weights(path: Path, seed: int) -> None:
     """Weights that fit the toy network."""
     import torch

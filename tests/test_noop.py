@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.projects import Project, recipe_project
+from tests.projects import Project, answer, code_project, recipe_project
 
 NODES = """\
   text: {kind: source, uri: text.txt}
@@ -45,12 +45,12 @@ def idle(built: Project, tmp_path: Path) -> Project:
     return project
 
 
-def settle(project: Project) -> None:
+def settle(project: Project, target: str = "end") -> None:
     """Run until a new answer is kept: files that changed this instant are not trusted at first."""
-    for answer in answers(project):
-        answer.unlink()
+    for kept in answers(project):
+        kept.unlink()
     for _ in range(20):
-        project.mobuild("target=end")
+        project.mobuild(f"target={target}")
         if answers(project):
             return
     raise AssertionError("no answer was kept")
@@ -148,6 +148,68 @@ def test_a_variable_that_the_configuration_reads_is_a_witness(idle: Project) -> 
     assert before.err != after.err
 
 
+def test_the_second_of_two_equal_sources_is_a_witness(tmp_path: Path) -> None:
+    nodes = """\
+  a: {kind: source, uri: a.txt}
+  b: {kind: source, uri: b.txt}
+  end: {kind: command, cmd: "sh -c 'cat $1 $2 > $3' - {in.a} {in.b} {out}", in: {a: a, b: b}, out: .txt}
+"""
+    project = recipe_project(tmp_path, nodes, {"a.txt": "same\n", "b.txt": "same\n"})
+    settle(project)
+
+    project.write("b.txt", "edit\n")
+
+    assert Path(project.mobuild("target=end").out.strip()).read_text() == "same\nedit\n"
+
+
+def test_a_new_variable_is_seen_by_code_that_looks_at_all_of_them(tmp_path: Path) -> None:
+    code = "import os\n\n\ndef load():\n    return [name for name in os.environ if name.startswith('GAIN')]\n"
+    project = code_project(tmp_path, code)
+    settle(project, "n")
+
+    assert answer(project, {"GAIN_2": "1"}) == ("built", "['GAIN_2']")
+
+
+OPTIONAL = """\
+import importlib
+
+gain = 0
+for name in NAMES:
+    try:
+        gain += importlib.import_module(name).GAIN
+    except ImportError:
+        pass
+
+
+def load():
+    return gain
+"""
+STATIC = """\
+gain = 0
+try:
+    from MODULE import GAIN as gain
+except ImportError:
+    pass
+
+
+def load():
+    return gain
+"""
+
+
+@pytest.mark.parametrize("place", ["src/extra.py", "parts/extra.py", "src/parts/extra.py"])
+@pytest.mark.parametrize("code", [OPTIONAL, STATIC])
+def test_a_module_that_was_missing_is_seen_wherever_it_comes(code: str, place: str, tmp_path: Path) -> None:
+    module = place.removeprefix("src/").removesuffix(".py").replace("/", ".")
+    files = {"src/other.txt": "", "parts/other.txt": "", "src/parts/other.txt": ""}
+    project = code_project(tmp_path, code.replace("NAMES", repr([module])).replace("MODULE", module), files)
+    settle(project, "n")
+
+    project.write(place, "GAIN = 5\n")
+
+    assert answer(project) == ("built", "5")
+
+
 def test_a_configuration_that_reads_the_clock_is_never_answered(idle: Project) -> None:
     idle.edit("recipes/small.yaml", '"cp {in.text} {out}"', '"cp {in.text} {out}", env: {AT: "${now:%Y}"}')
     shutil.rmtree(idle.root / "build")
@@ -167,8 +229,8 @@ def test_clean_takes_the_answers_away(idle: Project) -> None:
 
 
 def test_a_damaged_answer_is_no_answer(idle: Project) -> None:
-    (answer,) = answers(idle)
-    answer.write_text(answer.read_text()[:-20])
+    (kept,) = answers(idle)
+    kept.write_text(kept.read_text()[:-20])
 
     assert "fresh" in idle.mobuild("target=end").err
 
