@@ -122,13 +122,15 @@ class _Walk:
             self._read(name, found.file, is_package=bool(found.folders))
 
     def _read(self, name: str, path: Path, is_package: bool) -> None:
+        # `train.py`, which is run or named by its path, may import from a package called `train`.
+        label = name if self.places.get(name, path) == path else f"{name}/{path.name}"
         self.files.add(path)
-        self.places[name] = path
+        self.places[label] = path
         if path.suffix != ".py":
-            self.modules[name] = self.digest_of(path)
+            self.modules[label] = self.digest_of(path)
             return
         found = meaning(path, self.newer)
-        self.modules[name] = found.digest
+        self.modules[label] = found.digest
         self.variables.update(found.variables)
         for statement in found.imports:
             self._follow(statement, name if is_package else name.rpartition(".")[0])

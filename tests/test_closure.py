@@ -190,6 +190,17 @@ def test_two_files_of_one_stem_keep_two_names(tmp_path, host):
     assert list(of(tmp_path, host, "enc/model.py:load").modules) == ["enc/model"]
 
 
+def test_file_that_imports_from_a_package_of_its_name_counts_beside_it(tmp_path, host):
+    write(tmp_path, train="from train.loop import run\n", train__init="", train__loop="run = 1\n")
+    before = of(tmp_path, host, "train.py:main").modules
+
+    write(tmp_path, train="from train.loop import run\nGAIN = 2\n")
+    after = of(tmp_path, host, "train.py:main").modules
+
+    assert set(before) == {"train", "train/__init__.py", "train.loop"}
+    assert {name for name in before if before[name] != after[name]} == {"train"}
+
+
 def test_syntax_error_names_file_and_line(tmp_path, host):
     write(tmp_path, det="import helper", helper="x = 1\ndef f(:\n")
 
