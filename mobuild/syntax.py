@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mobuild.errors import ConfigError
 from mobuild.fingerprint import digest_bytes
@@ -87,7 +88,45 @@ def _digest(tree: ast.Module) -> str:
             start = 1 if ast.get_docstring(node, clean=False) is not None else 0
             node.body = node.body[start:]
     version = f"{sys.version_info.major}.{sys.version_info.minor}\n"
-    return digest_bytes((version + ast.dump(tree)).encode("utf-8", "surrogatepass"))
+    try:
+        text = ast.dump(tree)
+    except RecursionError:  # it calls itself
+        text = _dumped(tree)
+    return digest_bytes((version + text).encode("utf-8", "surrogatepass"))
+
+
+def _dumped(tree: ast.Module) -> str:
+    """What `ast.dump` says, more slowly and of any depth: programs write chains of a thousand `elif`."""
+    said: list[str] = []
+    waiting: list[Any] = [tree]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, _Text):
+            said.append(one)
+        elif isinstance(one, ast.AST):
+            fields = [(name, getattr(one, name, None)) for name in one._fields]
+            parts = [(f"{name}=", value) for name, value in fields if not _is_left_out(one, name, value)]
+            waiting += _in_reverse(f"{type(one).__name__}(", parts, ")")
+        elif isinstance(one, list):
+            waiting += _in_reverse("[", [("", value) for value in one], "]")
+        else:
+            said.append(repr(one))
+    return "".join(said)
+
+
+class _Text(str):
+    """What is written as it stands, unlike the texts of a program."""
+
+
+def _in_reverse(opening: str, parts: list[tuple[str, Any]], closing: str) -> list[Any]:
+    found: list[Any] = [_Text(opening)]
+    for number, (name, value) in enumerate(parts):
+        found += [_Text(f", {name}" if number else name), value]
+    return [*found, _Text(closing)][::-1]
+
+
+def _is_left_out(node: ast.AST, name: str, value: object) -> bool:
+    return value is None and getattr(type(node), name, ...) is None
 
 
 def _imports(tree: ast.Module) -> list[Import]:

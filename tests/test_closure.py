@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import sys
 from pathlib import Path
 
 import pytest
 
-from mobuild import toolchain
+from mobuild import syntax, toolchain
 from mobuild.closure import Closure, closure, module_digest
 from mobuild.errors import ConfigError
 from mobuild.toolchain import Environment
@@ -199,6 +200,22 @@ def test_file_that_imports_from_a_package_of_its_name_counts_beside_it(tmp_path,
 
     assert set(before) == {"train", "train/__init__.py", "train.loop"}
     assert {name for name in before if before[name] != after[name]} == {"train"}
+
+
+def test_code_of_any_depth_has_a_digest(tmp_path, host):
+    chain = "".join(f"    elif x == {i}:\n        return {i}\n" for i in range(900))
+    write(tmp_path, det=f"def load(x):\n    if x:\n        return 0\n{chain}# a comment\n")
+    before = of(tmp_path, host).modules
+
+    write(tmp_path, det=f"def load(x):\n    if x:\n        return 0\n{chain}# another one\n")
+
+    assert of(tmp_path, host).modules == before
+
+
+def test_the_digest_of_deep_code_is_made_as_that_of_other_code():
+    tree = ast.parse(Path(syntax.__file__).read_bytes())
+
+    assert syntax._dumped(tree) == ast.dump(tree)
 
 
 def test_syntax_error_names_file_and_line(tmp_path, host):
