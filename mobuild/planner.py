@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mobuild import elsewhere, judging, places
+from mobuild import elsewhere, judging, members, places
 from mobuild.conditions import Surroundings, broken, undeclared, undeclared_inputs
 from mobuild.contract.findings import Finding
 from mobuild.drafts import Drafts, placed
 from mobuild.errors import MobuildError, NodeFailed, SourceError
-from mobuild.fingerprint import Change, Fingerprint, Key, canonical, digest_bytes
+from mobuild.fingerprint import Change, Fingerprint, Key
 from mobuild.graph import NodeSpec
 from mobuild.hits import Miss, look_up
 from mobuild.job import Job
@@ -179,23 +179,17 @@ class Planner:
         assert producer.digest is not None
         if not edge.member:
             return producer.digest
-        members = self._members(producer)
-        if edge.member in members:
-            return members[edge.member]
-        shown = {**members, **(producer.source.others if producer.source else {})}
-        below = [[name, digest] for name, digest in sorted(shown.items()) if name.startswith(f"{edge.member}/")]
-        if not below:
+        if source := producer.source:
+            listed, found = source.digests, members.needed(edge.member, source.listed, lambda name: source.main / name)
+        else:
+            objects = self.store.objects
+            listed = objects.listing(producer.digest) if objects.is_folder(producer.digest) else {}
+            found = members.needed(edge.member, listed, lambda name: objects.path(listed[name]))
+        if not found or (source and edge.member in source.others):
             raise SourceError(
-                f"node {producer.spec.name!r} has no member {edge.member!r}", f"Members: {', '.join(members) or 'none'}"
+                f"node {producer.spec.name!r} has no member {edge.member!r}", f"Members: {', '.join(listed) or 'none'}"
             )
-        return digest_bytes(canonical(below))
-
-    def _members(self, producer: Step) -> Mapping[str, str]:
-        if producer.source:
-            return producer.source.digests
-        assert producer.digest is not None
-        objects = self.store.objects
-        return objects.listing(producer.digest) if objects.is_folder(producer.digest) else {}
+        return members.digest_of(edge.member, found)
 
     def _lacking(self, spec: NodeSpec) -> str:
         return elsewhere.lacking(spec, self.keys.environment(spec))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from mobuild import sources
+from mobuild import members, sources
 from mobuild.executors.job import Job
+from mobuild.fingerprint import Digest
 from mobuild.node import encode
 from mobuild.steps import Edge, Step
 from mobuild.store import Store
@@ -52,7 +53,7 @@ def _place(role: str, edge: Edge, above: Mapping[str, Step], folder: Path, store
     """A path under which the node can read an input.
 
     A single file of the store is a symbolic link; a folder is real files, since onnx and onnxruntime
-    refuse external data that is reached by a link.
+    refuse external data that is reached by a link. Beside a member lies nothing that its key does not know.
     """
     producer = above[edge.identity]
     destination = folder / role
@@ -62,8 +63,15 @@ def _place(role: str, edge: Edge, above: Mapping[str, Step], folder: Path, store
     assert producer.digest
     if store.objects.is_folder(producer.digest):
         with explained(destination):
-            store.objects.materialise(producer.digest, destination)
+            store.objects.materialise(producer.digest, destination, _names(edge, producer.digest, store))
         return destination / edge.member
     destination = destination.with_name(f"{role}{producer.spec.node.suffix}")
     destination.symlink_to(store.objects.path(producer.digest))
     return destination
+
+
+def _names(edge: Edge, digest: Digest, store: Store) -> Collection[str] | None:
+    if not edge.member:
+        return None
+    listed = store.objects.listing(digest)
+    return members.needed(edge.member, listed, lambda name: store.objects.path(listed[name])).keys()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,8 +120,9 @@ class Objects:
         """The files of a folder object: name (nested with `/`) → digest, sorted."""
         return {name: member.digest for name, member in self._members(digest).items()}
 
-    def materialise(self, digest: Digest, destination: Path) -> None:
-        """Make `destination` a real copy of the object, writable by the user.
+    def materialise(self, digest: Digest, destination: Path, names: Collection[str] | None = None) -> None:
+        """Make `destination` a real copy of the object, writable by the user; of a folder only the files of those
+        `names`, where they are given.
 
         Left alone when it has that content already, else replaced in one step (a folder that replaces
         something: in two renames).
@@ -133,6 +135,8 @@ class Objects:
             raise StoreError(f"cache object {digest}: is missing or damaged", "run again: it is built anew")
         destination.parent.mkdir(parents=True, exist_ok=True)
         content = self._content(digest)
+        if names is not None:
+            content = {name: one for name, one in content.items() if name in names}
         if not copies.is_copy(content, destination, self._files):
             copies.replace(content, destination)
 
