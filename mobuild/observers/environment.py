@@ -194,8 +194,8 @@ def _user_reads() -> bool:
 
 def _site() -> tuple[Any, ...]:
     """The instruction that reads: `{**os.environ}` asks for the keys, then for each value, from one
-    and the same instruction, and is still one read."""
+    and the same instruction, and is still one read. A frame that ended leaves its place to one of other code."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back
-    return (id(frame), frame.f_lasti)
+    return (frame.f_code, id(frame), frame.f_lasti)

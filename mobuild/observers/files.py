@@ -6,7 +6,7 @@ path lies in the project; never when the import machinery did, since modules are
 The content is digested at the moment of the event, before the reader gets it.
 """
 
-# ruff: noqa: PTH100, PTH109, PTH110, PTH113, PTH116, PTH118, PTH208
+# ruff: noqa: PTH100, PTH109, PTH110, PTH112, PTH113, PTH115, PTH116, PTH118, PTH208
 # (paths stay text: there are thousands of them)
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Files:
             self._inside.now = False
 
     def _note(self, name: str, arguments: tuple[Any, ...]) -> None:
-        path = _absolute(arguments[0] if arguments[0] is not None else ".")
+        path = _absolute(name, arguments[0] if arguments[0] is not None else ".")
         if not path or not self._is_of_interest(path):
             return
         if name in (THERE, LINK):
@@ -200,9 +200,20 @@ def absolute(path: str) -> str:
     return os.path.join(os.getcwd(), path)
 
 
-def _absolute(path: Any) -> str:
-    """The event's path; empty for a descriptor."""
-    return "" if isinstance(path, int) else absolute(os.fsdecode(path))
+def _absolute(event: str, path: Any) -> str:
+    """The event's path; empty for the descriptor of a file, whose opening was an event of its own."""
+    if isinstance(path, int):
+        return "" if event == "open" else _folder_of(path)
+    return absolute(os.fsdecode(path))
+
+
+def _folder_of(descriptor: int) -> str:
+    """The path of an open folder, as Linux tells it; empty elsewhere."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return ""
+    return path if os.path.isdir(path) else ""
 
 
 def _writes(path: str, flags: int) -> bool:

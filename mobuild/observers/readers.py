@@ -12,7 +12,7 @@ from mobuild.firstparty import is_first_party, is_installed, is_stdlib
 
 _IMPORTERS = tuple(os.path.join("importlib", name) for name in ("__init__.py", "util.py"))
 _METADATA = os.path.join("importlib", "metadata", "__init__.py")  # looks for distributions along the search path
-_BY_DESCRIPTOR = ("_rmtree", "_fwalk")  # of shutil and os: they open names below a folder that no event tells
+_REMOVER, _WALKER = "_rmtree", "_fwalk"  # of shutil and os: they open names below a folder that no event tells
 
 
 def nearest_reader(event: str) -> str:
@@ -27,7 +27,7 @@ def nearest_reader(event: str) -> str:
                 return "import"
         elif is_first_party(file):
             return "user"
-        elif frame.f_code.co_name.startswith(_BY_DESCRIPTOR) and is_stdlib(file):
+        elif _goes_by_descriptor(frame.f_code.co_name, event) and is_stdlib(file):
             return "descriptor"
         elif event != "open" and file.endswith(_METADATA):
             return "import"
@@ -35,6 +35,10 @@ def nearest_reader(event: str) -> str:
             found = "library"
         frame = frame.f_back  # type: ignore[assignment]
     return found
+
+
+def _goes_by_descriptor(function: str, event: str) -> bool:
+    return function.startswith(_REMOVER) or (function.startswith(_WALKER) and event == "open")
 
 
 def is_users_import() -> bool:

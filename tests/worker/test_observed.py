@@ -43,6 +43,28 @@ def test_undeclared_file_is_reported_with_the_digest_before_the_read(project, ca
     assert outcome.observed.files == {str(vocabulary): sha256("a b c")}
 
 
+LISTED = {
+    "listdir": "return os.listdir(os.open('recipes/data', os.O_RDONLY))",
+    "scandir": "return [each.name for each in os.scandir(os.open('recipes/data', os.O_RDONLY))]",
+    "fwalk": "return [names for _, _, names, _ in os.fwalk('recipes/data')]",
+}
+
+
+@pytest.mark.parametrize("function", LISTED)
+def test_a_folder_that_is_listed_by_its_descriptor_is_reported(project, call, function):
+    data = str(project.write("data/a.txt", "a").parent)
+
+    outcome = call(f"import os\ndef main(): {LISTED[function]}")
+
+    assert outcome.observed.folders == {data: folder_digest(data)}
+
+
+def test_a_folder_that_is_removed_is_not_listed(project, call):
+    outcome = call("import os, shutil\ndef main():\n    os.makedirs('scratch/a')\n    shutil.rmtree('scratch')\n")
+
+    assert outcome.observed.folders == {}
+
+
 def test_relative_path_is_taken_against_the_project(project, call):
     (project.root / "labels.txt").write_text("cat")
 
@@ -207,6 +229,19 @@ def test_secret_is_recorded_by_name_only(call, monkeypatch):
     )
 
     assert outcome.observed.environment == {"HUB_TOKEN": "secret", "LICENCE": "secret"}
+
+
+def test_a_variable_read_by_itself_counts_whoever_copied_all_of_them_before(call, monkeypatch):
+    monkeypatch.setenv("TOY_SIZE", "640")
+
+    outcome = call(
+        "import os\n"
+        "def copied(): return {**os.environ}\n"
+        "def one(_): return os.environ['TOY_SIZE']\n"
+        "def main(): return one(copied())\n"
+    )
+
+    assert set(outcome.observed.environment) == {"*", "TOY_SIZE"}
 
 
 def test_whole_read_of_the_environment_counts_as_its_names(call, monkeypatch):
