@@ -2,7 +2,8 @@
 
 What the user's code read beyond its declared inputs and its static closure is not in the key, since nobody
 knew of it beforehand; it becomes a condition of the record, and a record is a hit only while all of its
-conditions hold. Paths inside the project are kept relative to its root, so that a moved project still hits.
+conditions hold. Paths inside the project, or inside the Git checkout that it is a part of, are kept relative to its
+root: a moved project still hits, and one in another checkout reads the files of that one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mobuild.declaring import how
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.executors.job import Observed
 from mobuild.fingerprint import Change, sha256_file
-from mobuild.firstparty import search_path
+from mobuild.firstparty import is_below, search_path
 from mobuild.observers.environment import ABSENT, SECRET, WHOLE, names_digest, names_in, value_digest
 from mobuild.observers.files import folder_digest
 from mobuild.observers.native import CHANGING
@@ -180,4 +181,12 @@ def _name(path: str, root: Path) -> str:
     try:
         return Path(path).relative_to(root).as_posix()
     except ValueError:
-        return path
+        return os.path.relpath(path, root) if is_below(path, _checkout(root)) else path
+
+
+@functools.lru_cache
+def _checkout(root: Path) -> str:
+    """The Git checkout around a project; the project itself where there is none, or where `..` leads elsewhere."""
+    is_real = root == root.resolve()
+    found = (folder for folder in (root, *root.parents) if (folder / ".git").exists())  # a file in a worktree
+    return str(next(found, root) if is_real else root)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.projects import Project, recipe_project
+from tests.projects import Project, answer, code_project, recipe_project
 
 NODES = """\
   onnx: {kind: export, needs: {}, model: "net.py:load", exporter: torchscript, inputs: {x: [n, 4]}, outputs: [y]}
@@ -257,6 +257,19 @@ def test_a_hidden_input_is_noticed_and_its_revert_is_free(name: str, exported: P
     shutil.copytree(tmp_path / "original/libraries", project.root / "libraries", dirs_exist_ok=True)
     project.mobuild("target=onnx", env=_path(project))
     assert project.states(recipe="small")["onnx"] == "fresh"
+
+
+def test_a_file_beside_the_project_is_that_of_the_same_checkout(tmp_path: Path) -> None:
+    """Two clones with one cache: what lies above the project differs as all else may."""
+    code = "from pathlib import Path\n\nCOMMON = Path(__file__).parents[2] / 'common.txt'\nload = COMMON.read_text\n"
+    found = []
+    for name in ("one", "two"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+        (tmp_path / name / "common.txt").write_text(name)
+        project = code_project(tmp_path / name, code)
+        found.append(answer(Project(project.root, tmp_path / "cache")))
+
+    assert found == [("built", "one"), ("built", "two")]
 
 
 EMPTY = """\
