@@ -16,7 +16,7 @@ from mobuild.fingerprint import canonical, digest_bytes
 from mobuild.gates import own_limits
 from mobuild.graph import NodeSpec, local_source
 from mobuild.job import Job
-from mobuild.keys import Keys
+from mobuild.keys import Keys, has_user_code, runs_program
 from mobuild.steps import Edge, Step, User, Way
 from mobuild.store import StatCache
 
@@ -76,6 +76,8 @@ class Drafts:
         identity = "+".join(way.key(inputs) for way in ways)
         if gates:
             identity += f" {digest_bytes(canonical(gates))}"
+        if has_user_code(spec) or runs_program(spec):  # whose records have conditions, which hold here and not there
+            identity += f" {spec.root} {spec.folder} {spec.python} {spec.requirements} {spec.container}"
         return Step(identity, ways[-1].spec, ways, edges, [], "waiting")
 
 

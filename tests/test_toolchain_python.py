@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
 
-from tests.projects import Project
+from tests.projects import Project, code_project
 
 RECIPE = """\
 # @package _global_
@@ -200,6 +201,24 @@ def test_an_interpreter_sees_its_own_packages_and_none_of_mobuilds(project: Proj
 
 
 @pytest.mark.skipif(not PYTHON38.exists(), reason=f"no interpreter {PYTHON38}")
+def test_jobs_of_one_sweep_see_the_packages_of_their_own_interpreters(tmp_path: Path) -> None:
+    """The package is imported by a name that is made at run time, so that its version is in no key."""
+    project = code_project(
+        tmp_path, "import importlib\n\n\ndef load():\n    return importlib.import_module('ga' + 'in').GAIN\n"
+    )
+    for name, gain in (("one", 1), ("two", 2)):
+        venv.create(project.root / name)
+        site = next((project.root / name / "lib").glob("python*/site-packages"))
+        (site / "gain.py").write_text(f"GAIN = {gain}\n")
+        (site / f"gain-{gain}.dist-info").mkdir()
+        (site / f"gain-{gain}.dist-info/METADATA").write_text(f"Metadata-Version: 2.1\nName: gain\nVersion: {gain}\n")
+        (site / f"gain-{gain}.dist-info/RECORD").write_text("gain.py,,\n")
+
+    done = project.mobuild("-m", "target=n", "toolchain.python=./one/bin/python,./two/bin/python")
+
+    assert [Path(line).read_text() for line in done.out.splitlines()] == ["1", "2"]
+
+
 def test_nodes_run_under_python_38(project: Project) -> None:
     done = project.mobuild("target=copy", f"toolchain.python={PYTHON38}", env={"PYTHONPATH": str(project.root)})
 

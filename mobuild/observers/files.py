@@ -6,7 +6,7 @@ path lies in the project; never when the import machinery did, since modules are
 The content is digested at the moment of the event, before the reader gets it.
 """
 
-# ruff: noqa: PTH100, PTH109, PTH110, PTH112, PTH113, PTH115, PTH116, PTH118, PTH208
+# ruff: noqa: PTH100, PTH109, PTH110, PTH112, PTH113, PTH116, PTH118, PTH208
 # (paths stay text: there are thousands of them)
 
 from __future__ import annotations
