@@ -26,6 +26,7 @@ from mobuild.observers.presence import ABSENT, LINK, THERE
 from mobuild.observers.readers import nearest_reader
 
 _EVENTS = ("open", "os.listdir", "os.scandir")
+_MAKING = {"os.mkdir": 0, "os.rename": 1, "os.link": 1, "os.symlink": 1}  # event → which argument is the new path
 _SYSTEM = ("/proc", "/sys", "/dev")
 _MEMORY = "/dev/shm"  # holds files as any disk
 _NAMED_BY_CONTENT = "/.git/objects/"  # whoever finds something there by what else was read finds the same again
@@ -53,7 +54,8 @@ class Files:
         self.ignored = tuple(map(os.path.abspath, ignored))
         self._known = frozenset(known) | frozenset(map(os.path.realpath, known))
         self._own = tuple(map(os.path.abspath, own)) + tuple(map(os.path.realpath, own))
-        self._written: set[str] = set()
+        self._written: set[str] = set()  # folders that the node makes, too
+        self._made: set[str] = set()  # links: what is read through them was there before
         self._inside = threading.local()  # the hook's own reads raise events too
 
     def start(self) -> None:
@@ -69,6 +71,10 @@ class Files:
         _active = None
         presence.unwatch()
         self.files = {path: digest for path, digest in self.files.items() if not self.is_scratch(path)}
+        # Whoever makes what is missing finds it there the next time, and goes on as before.
+        made = self._written | self._made
+        self.presence = {path: one for path, one in self.presence.items() if one != ABSENT or path not in made}
+        self.links = {path: one for path, one in self.links.items() if one != ABSENT or path not in made}
 
     def forget(self, written: AbstractSet[str]) -> None:
         """Leave out what the node's processes had `written` before it was read."""
@@ -89,6 +95,9 @@ class Files:
             self._inside.now = False
 
     def _note(self, name: str, arguments: tuple[Any, ...]) -> None:
+        if name in _MAKING:
+            self._note_made(name, arguments)
+            return
         path = _absolute(name, arguments[0] if arguments[0] is not None else ".")
         if not path or not self._is_of_interest(path):
             return
@@ -102,6 +111,14 @@ class Files:
             self._written.add(path)
         elif path not in self._written and path not in self._known and self._is_users(name, path):
             self._record(name, path)
+
+    def _note_made(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """Before it is made, and perhaps in vain: what is there already stays an input."""
+        path = arguments[_MAKING[name]]
+        if arguments[-1] != -1 or os.path.lexists(path):  # the number is that of an open folder, where path begins
+            return
+        is_its_own = name == "os.mkdir" or (name == "os.rename" and _absolute(name, arguments[0]) in self._written)
+        (self._written if is_its_own else self._made).add(_absolute(name, path))
 
     def _look(self, question: str, path: str) -> None:
         """Note the first answer to whether something is there, or where it leads."""
@@ -188,7 +205,7 @@ def folder_digest(path: str, ignored: Sequence[str] = ()) -> str:
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in _EVENTS and _active is not None:
+    if (event in _EVENTS or event in _MAKING) and _active is not None:
         _active.event(event, arguments)
 
 

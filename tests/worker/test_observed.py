@@ -65,6 +65,52 @@ def test_a_folder_that_is_removed_is_not_listed(project, call):
     assert outcome.observed.folders == {}
 
 
+MADE = {
+    "folder": "if not place.exists(): place.mkdir()",
+    "folders": "os.makedirs(place / 'a' / 'b', exist_ok=True)",
+    "renamed": "if not place.exists(): partial.write_text('x'), partial.rename(place)",
+    "link": "if not place.exists(): place.symlink_to('elsewhere')",
+}
+
+
+@pytest.mark.parametrize("way", MADE)
+def test_what_the_node_makes_itself_is_no_condition(call, way):
+    outcome = call(
+        "import os\n"
+        "from pathlib import Path\n"
+        "place, partial = Path('recipes/place'), Path('recipes/partial')\n"
+        f"def main():\n    {MADE[way]}\n    return place.exists(), place.is_dir() and os.listdir(place)\n"
+    )
+
+    assert (outcome.observed.presence, outcome.observed.folders, outcome.observed.files) == ({}, {}, {})
+
+
+@pytest.mark.parametrize("make", ["place.symlink_to('data/a.txt')", "place.hardlink_to('recipes/data/a.txt')"])
+def test_what_is_read_through_a_link_of_the_nodes_own_is_an_input(project, call, make):
+    project.write("data/a.txt", "a")
+
+    outcome = call(
+        "from pathlib import Path\n"
+        "place = Path('recipes/place')\n"
+        f"def main():\n    {make}\n    return place.read_text()\n"
+    )
+
+    assert outcome.observed.files == {str(project.root / "recipes/place"): sha256("a")}
+
+
+def test_a_folder_that_was_there_is_one(project, call):
+    data = project.write("data/a.txt", "a").parent
+
+    outcome = call(
+        "import os\n"
+        "def main():\n"
+        "    os.makedirs('recipes/data', exist_ok=True)\n"
+        "    return os.listdir('recipes/data')\n"
+    )
+
+    assert outcome.observed.folders == {str(data): folder_digest(str(data))}
+
+
 def test_relative_path_is_taken_against_the_project(project, call):
     (project.root / "labels.txt").write_text("cat")
 
