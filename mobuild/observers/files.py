@@ -2,7 +2,7 @@
 
 The hook sees every read through Python; native readers (safetensors, ONNX Runtime, child processes) are for
 `native`. A read counts when the user's code made it, directly or through a library, or when the
-path lies in the project; never when the import machinery did, since modules are observed as modules.
+path lies in the project; never when the import machinery itself did, since modules are observed as modules.
 The content is digested at the moment of the event, before the reader gets it.
 """
 

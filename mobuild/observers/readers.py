@@ -23,6 +23,8 @@ def nearest_reader(event: str) -> str:
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith("<frozen importlib"):
+            if found and event == "open":  # a package that reads its configuration when it is imported
+                return found
             if frame.f_code.co_name != "get_data":  # pkgutil.get_data reads data, not code
                 return "import"
         elif is_first_party(file):

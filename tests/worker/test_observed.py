@@ -251,6 +251,18 @@ def test_reads_of_third_party_code_are_no_conditions(project, call, tmp_path):
     assert outcome.observed.environment == {}
 
 
+def test_a_file_of_the_project_that_a_package_reads_when_it_is_imported_is_reported(project, call, tmp_path):
+    installed = tmp_path / "venv/site-packages"
+    installed.mkdir(parents=True)
+    (installed / "library.py").write_text("import os\nos.listdir('.')\nGAIN = open('library.toml').read()\n")
+    (project.root / "library.toml").write_text("2")
+
+    outcome = call(f"import sys\nsys.path.append({str(installed)!r})\nimport library\ndef main(): return library.GAIN")
+
+    assert outcome.observed.files == {str(project.root / "library.toml"): sha256("2")}
+    assert outcome.observed.folders == {}
+
+
 def test_search_paths_for_programs_and_scratch_are_no_conditions(call):
     outcome = call(
         "import subprocess, tempfile\n"
