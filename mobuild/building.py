@@ -123,8 +123,13 @@ class Builder:
         return self.logs / log_name(step)
 
     def _stage(self, step: Step, above: Mapping[str, Step], folder: Path, log: Path) -> WorkerJob:
-        secrets = self.planner.jobs[step.users[0].job].settings.secrets
-        return stage(step, above, folder, log, self.store, self.planner.ignored, secrets)
+        return stage(step, above, folder, log, self.store, self.planner.ignored, self._secrets(step))
+
+    def _secrets(self, step: Step) -> tuple[str, ...]:
+        """What any of the jobs that share a step keeps secret."""
+        return tuple(
+            dict.fromkeys(name for user in step.users for name in self.planner.jobs[user.job].settings.secrets)
+        )
 
     @contextlib.contextmanager
     def _undisturbed(self, step: Step, above: Mapping[str, Step]) -> Iterator[None]:
@@ -187,8 +192,8 @@ class Builder:
         if step.spec.container:
             return _from_outside(observed, (step.spec.root, step.spec.folder))
         if runs_program(step.spec):
-            secrets = self.planner.jobs[step.users[0].job].settings.secrets
-            asked = of_programs([name for way in step.ways for name in way.traits.variables], secrets)
+            names = [name for way in step.ways for name in way.traits.variables]
+            asked = of_programs(names, self._secrets(step))
             observed = dataclasses.replace(observed, environment={**asked, **observed.environment})
         if has_user_code(step.spec):
             known = {name for way in step.ways for name in way.traits.missing}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.projects import Project, recipe_project
+from tests.projects import Project, code_project, recipe_project
 
 VALUE = "correct-horse-battery"
 NODES = """\
@@ -52,6 +52,15 @@ def test_without_the_list_it_is_a_variable_like_others(project: Project) -> None
     project.mobuild("target=model", env={"LICENCE_CODE": VALUE})
 
     assert project.built("target=model", recipe="small", env={"LICENCE_CODE": "another-value-of-it"}) == {"model"}
+
+
+def test_a_secret_of_one_job_of_a_sweep_is_one_of_all_that_share_the_node(tmp_path: Path) -> None:
+    project = code_project(tmp_path, "import os\n\n\ndef load():\n    print(os.environ['LICENCE_CODE'])\n")
+
+    project.mobuild("-m", "target=n", "secrets=[],[LICENCE_*]", env={"LICENCE_CODE": VALUE})
+
+    files = [path for root in (project.root, project.cache) for path in root.rglob("*") if path.is_file()]
+    assert [path for path in files if VALUE.encode() in path.read_bytes()] == []
 
 
 def test_a_listed_secret_cannot_be_declared(project: Project) -> None:
