@@ -68,9 +68,27 @@ def name(text: str) -> str:
     return f"{registry}/{repository}:{tag}" if registry else f"{repository}:{tag}"
 
 
+def repository(recipe: str) -> str:
+    """A repository's name after a recipe's, which may have capitals, a `+` and what else no repository takes."""
+    parts = (re.sub(r"[^a-z0-9]+", _joined, part).strip("-._") for part in recipe.lower().split("/"))
+    return "/".join(part for part in parts if part) or "model"
+
+
+def qualified(name: str) -> str:
+    """The name with its registry, which is Docker Hub's where it has none."""
+    registry, rest = _parts(name)
+    if registry not in ("", _HUB):
+        return name
+    return f"{_HUB}/{rest}" if "/" in rest else f"{_HUB}/library/{rest}"
+
+
 def is_loopback(registry: str) -> bool:
     """Whether a registry, a host with its port, is on this machine, and so is spoken to without encryption."""
     return bool(_LOOPBACK.fullmatch(registry))
+
+
+def _joined(found: re.Match[str]) -> str:
+    return found[0] if re.fullmatch(r"\.|__?|-+", found[0]) else "-"
 
 
 def _parts(text: str) -> tuple[str, str]:

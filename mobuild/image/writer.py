@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
+from mobuild.image import references
 from mobuild.image.layers import Layer, add
 from mobuild.image.tree import Content, Entry
 
@@ -115,7 +116,7 @@ def _manifest(image: Image, config: bytes) -> dict[str, Any]:
 def _index(image: Image, manifest: bytes) -> dict[str, Any]:
     names = {
         "org.opencontainers.image.ref.name": image.name,
-        "io.containerd.image.name": f"docker.io/library/{image.name}" if "/" not in image.name else image.name,
+        "io.containerd.image.name": references.qualified(image.name),  # containerd looks for no other
     }
     entry = {
         **_descriptor(_MANIFEST, manifest),

@@ -37,7 +37,7 @@ class Image:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     kind: ClassVar[str] = "image"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = False
     unkeyed_roles: ClassVar[tuple[str, ...]] = ("validation", "engine", "sbom")
     beside: ClassVar[tuple[str, ...]] = ("sbom",)
@@ -76,7 +76,7 @@ class Image:
     def build(self, inputs: Mapping[str, Path], out: Path) -> Built:
         found = [layer for role in _LAYERS if role in inputs for layer in layers.read(inputs[role])]
         self._refuse_other_runtime(found)
-        name = self.name or f"{self.recipe}:latest"
+        name = self.name or f"{references.repository(self.recipe)}:latest"
         config = process.container(process.variables(inputs["base"], self.runtime, self.app))
         proof = json.loads(inputs["proof"].read_bytes())
         image = writer.Image(name, found, config, dict(self._labels(proof, found)), self.architecture, self.epoch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mobuild.errors import ConfigError
-from mobuild.image.references import Reference, name, parse
+from mobuild.image.references import Reference, name, parse, qualified, repository
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -88,3 +88,34 @@ def test_a_name_that_nothing_loads_is_refused(text: str) -> None:
         name(text)
 
     assert "image.name: " in str(refused.value) and "image.name=repository:tag" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "found"),
+    [
+        ("crepe_tiny", "crepe_tiny"),
+        ("enc+det", "enc-det"),
+        ("Det.V2", "det.v2"),
+        ("a--b__c", "a--b__c"),
+        ("_x _._ y-", "x-y"),
+        ("team/Det", "team/det"),
+        ("ä", "model"),
+    ],
+)
+def test_a_recipe_of_any_name_names_an_image_that_loads(recipe: str, found: str) -> None:
+    assert repository(recipe) == found
+    assert name(f"{repository(recipe)}:latest") == f"{found}:latest"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("det:v1", "docker.io/library/det:v1"),
+        ("team/det:v1", "docker.io/team/det:v1"),
+        ("docker.io/det:v1", "docker.io/library/det:v1"),
+        ("r.io/det:v1", "r.io/det:v1"),
+        ("localhost:5000/det:v1", "localhost:5000/det:v1"),
+    ],
+)
+def test_a_name_has_a_registry_in_the_end(text: str, found: str) -> None:
+    assert qualified(text) == found
