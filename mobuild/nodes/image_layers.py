@@ -21,6 +21,7 @@ from mobuild.node import Built, unkeyed
 
 APP = "app"
 DISTROLESS = "distroless"
+_LAST_EPOCH = 253402300799  # what a date of four digits can say, and what milliseconds are beyond
 
 
 @dataclass(frozen=True)
@@ -250,5 +251,8 @@ def _check(compression: str, epoch: int) -> None:
     """
     if compression not in layers.COMPRESSIONS:
         raise ConfigError(f"image.compression: expected one of {', '.join(layers.COMPRESSIONS)}, found {compression!r}")
-    if epoch < 0:
-        raise ConfigError(f"image.epoch: expected seconds from 1970 on, found {epoch}")
+    if not 0 <= epoch <= _LAST_EPOCH:
+        raise ConfigError(
+            f"image.epoch: expected seconds from 1970 to the end of 9999, found {epoch}",
+            "SOURCE_DATE_EPOCH sets it, too",
+        )

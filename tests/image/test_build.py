@@ -334,7 +334,8 @@ def test_a_mounted_model_is_no_layer_and_needs_no_engine(world: World) -> None:
         ("image.model=beside", "image.model: expected one of inside, mount, found 'beside'"),
         ("image.app=serving.py", "image.app: expected file.py:function or folder:function, found 'serving.py'"),
         ("image.base=alpine", "image.base: there is no base 'alpine'"),
-        ("image.epoch=-1", "image.epoch: expected seconds from 1970 on, found -1"),
+        ("image.epoch=-1", "image.epoch: expected seconds from 1970 to the end of 9999, found -1"),
+        ("image.epoch=1700000000000", "to the end of 9999, found 1700000000000"),
     ],
 )
 def test_what_is_not_understood_is_said(world: World, word: str, text: str) -> None:
