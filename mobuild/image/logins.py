@@ -49,7 +49,10 @@ def login(registry: str) -> Login | None:
             continue
         except (OSError, ValueError) as error:
             raise ConfigError(f"'{path}': cannot be read: {error}", f"docker login {registry} writes it") from error
-        taken = _of(found if isinstance(found, dict) else {}, registry, path)
+        try:
+            taken = _of(found, registry, path)
+        except (AttributeError, TypeError) as error:  # a list or a text where an object belongs
+            raise ConfigError(f"'{path}': is no file of logins", f"docker login {registry} writes it") from error
         if taken:
             return taken
     return None
@@ -101,11 +104,10 @@ def _asked(helper: str, key: str, path: Path) -> Login | None:
         )
     try:
         said = subprocess.run([program, "get"], input=key, capture_output=True, text=True, timeout=_HELPER_SECONDS)
-        found = json.loads(said.stdout) if said.returncode == 0 else {}
-    except (ValueError, subprocess.TimeoutExpired) as error:
+        found: Any = json.loads(said.stdout) if said.returncode == 0 else {}
+        secret, user = found.get("Secret"), found.get("Username", "")
+    except (OSError, ValueError, AttributeError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"docker-credential-{helper} get: gives no answer that can be read") from error
-    if not found.get("Secret"):
+    if not secret:
         return None
-    if found.get("Username") == _IS_TOKEN:
-        return Login(token=found["Secret"])
-    return Login(found.get("Username", ""), found["Secret"])
+    return Login(token=secret) if user == _IS_TOKEN else Login(user, secret)

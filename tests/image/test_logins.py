@@ -76,6 +76,15 @@ def test_a_missing_helper_is_named(folder: Path) -> None:
         login("r.io")
 
 
+@pytest.mark.parametrize("said", ["no JSON", "[]"])
+def test_a_helper_that_gives_no_login_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    helper(folder, "odd", f"echo '{said}'", monkeypatch)
+    write(folder, {"credHelpers": {"r.io": "odd"}})
+
+    with pytest.raises(ToolchainError, match="docker-credential-odd get: gives no answer that can be read"):
+        login("r.io")
+
+
 @pytest.mark.parametrize("auth", ["%%%", b64encode(b"no colon").decode()])
 def test_what_cannot_be_read_is_named_without_being_shown(folder: Path, auth: str) -> None:
     write(folder, {"auths": {"r.io": {"auth": auth}}})
@@ -85,6 +94,14 @@ def test_what_cannot_be_read_is_named_without_being_shown(folder: Path, auth: st
 
     assert "auths: r.io: auth is no user:password in base64" in str(refused.value)
     assert auth not in str(refused.value)
+
+
+@pytest.mark.parametrize("document", [[], {"auths": ["r.io"]}, {"auths": {"r.io": "secret"}}, {"credHelpers": "r.io"}])
+def test_what_is_no_file_of_logins_is_named(folder: Path, document: Any) -> None:
+    write(folder, document)
+
+    with pytest.raises(ConfigError, match="is no file of logins"):
+        login("r.io")
 
 
 def test_a_login_does_not_show_its_secrets() -> None:
