@@ -19,6 +19,7 @@ from urllib.request import Request
 
 from mobuild.errors import PushFailed
 from mobuild.fetch.connections import opener
+from mobuild.fetch.refusals import retry_after
 from mobuild.image.authorization import Authorization
 from mobuild.image.layout import MANIFEST, Descriptor, Image
 from mobuild.image.logins import login
@@ -38,10 +39,12 @@ _HINTS = {
 
 @dataclass(frozen=True)
 class Patience:
-    """How often to try what may pass, how long to wait before the next time, and how long for an answer."""
+    """How often to try what may pass, how long to wait before the next time, and how long for an answer. A registry
+    may ask for a longer wait (`Retry-After`), up to the longest."""
 
     attempts: int = 4
     first_seconds: float = 0.5
+    longest_seconds: float = 60.0
     timeout_seconds: float = 120.0
 
 
@@ -177,10 +180,12 @@ class _Push:
     def _try(self, what: str, action: Any) -> Any:
         """What `action` returns; tried again after what may pass."""
         for attempt in range(1, self._patience.attempts + 1):
+            asked_seconds = 0.0
             try:
                 return action()
             except HTTPError as error:
                 why, is_passing, hint = _told(error), error.code in _PASSING, _HINTS.get(error.code, "")
+                asked_seconds = retry_after(error)
                 error.close()
             except (URLError, OSError, http.client.HTTPException) as error:
                 why, is_passing, hint = _broken(error, self._patience), True, "check the network and proxies"
@@ -190,7 +195,8 @@ class _Push:
                     f"push to {self._reference}: {what}: {why}{tries}",
                     hint.format(registry=self._reference.registry, repository=self._reference.repository),
                 )
-            time.sleep(self._patience.first_seconds * 2.0 ** (attempt - 1))
+            seconds = max(self._patience.first_seconds * 2.0 ** (attempt - 1), asked_seconds)
+            time.sleep(min(seconds, self._patience.longest_seconds))
         raise AssertionError("no attempts")
 
 

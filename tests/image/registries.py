@@ -60,7 +60,7 @@ def registry(folder: Path) -> Iterator[str]:
 class Proxy:
     """Passes requests on to a registry. `fault` sees method and path first: a status to answer with, `drop` to break
     the connection, or None; `challenge` is the header of a 401 for who lacks the `authorization`. Uploads are to go to
-    `storage` where that is given; `token` is what the service for tokens says."""
+    `storage` where that is given; `token` is what the service for tokens says, `retry_after` goes with each fault."""
 
     address: str = ""
     fault: Callable[[str, str], int | str | None] = lambda method, path: None
@@ -68,6 +68,7 @@ class Proxy:
     authorization: str = ""
     storage: str = ""
     token: bytes = b'{"token": "of the service"}'
+    retry_after: str = ""
     seen: list[tuple[str, str]] = field(default_factory=list)
     credentials: list[str] = field(default_factory=list)
 
@@ -97,7 +98,8 @@ def proxy(upstream: str) -> Iterator[Proxy]:
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return None
             if isinstance(fault, int):
-                return self._answer(fault, b'{"errors": [{"code": "X", "message": "made up"}]}', {})
+                wait = {"Retry-After": told.retry_after} if told.retry_after else {}
+                return self._answer(fault, b'{"errors": [{"code": "X", "message": "made up"}]}', wait)
             self._forward(content)
 
         def _forward(self, content: bytes) -> None:

@@ -133,6 +133,26 @@ def test_a_fault_that_passes_is_survived(
     assert pushed.digest == open_image(tmp_path / "oci").descriptor.digest
 
 
+@pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("3600", 60.0), ("soon", 0.5), ("", 0.5)])
+def test_a_registry_says_when_to_try_again(
+    before: Proxy,
+    image: Image,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: str,
+    waited: float,
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    faults = [429]
+    before.retry_after = asked
+    before.fault = lambda method, path: faults.pop() if faults else None
+
+    push(image, named(before.address, request))
+
+    assert waits == [waited]
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [(500, "the registry answers 500 Internal Server Error: made up"), ("drop", "the connection broke")],
@@ -153,7 +173,7 @@ def test_a_registry_that_does_not_answer_is_given_up(image: Image) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(PushFailed, match=r"no answer within 0\.2 s \(2 attempts\)"):
-            push(image, parse(f"{address}/det:v1"), patience=Patience(2, 0.0, 0.2))
+            push(image, parse(f"{address}/det:v1"), patience=Patience(2, 0.0, timeout_seconds=0.2))
 
 
 def test_a_registry_that_is_not_there_is_told(image: Image) -> None:
