@@ -8,6 +8,7 @@ first. Which sandbox it was is measured and changes no image.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import tempfile
@@ -169,8 +170,22 @@ def _end(output: str) -> str:
     return "\n".join(output.strip().splitlines()[-_LAST_LINES:])
 
 
+def _told(output: str) -> Mapping[str, Any]:
+    """What the self test told, in a line among those of libraries and of the user's code, which may speak last.
+
+    Raises:
+        NodeFailed: there is no such line.
+    """
+    for line in reversed(output.splitlines()):
+        with contextlib.suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict) and "cases" in found:
+                return found
+    raise NodeFailed("image: its self test tells nothing", _end(output))
+
+
 def _max_abs(output: str) -> float:
     """The largest difference of all outputs from those recorded where the engine was built."""
-    told: Mapping[str, Any] = json.loads(output.strip().splitlines()[-1])
+    told = _told(output)
     found = [each.get("max_abs", 0.0) for case in told["cases"] for each in case["outputs"].values()]
     return max(found, default=0.0)

@@ -89,6 +89,23 @@ def test_its_self_test_is_run_and_the_sandbox_is_measured_alone(tmp_path: Path) 
     assert measured["max_abs"] == 0.25
 
 
+def test_what_is_said_after_the_self_test_is_no_part_of_it(tmp_path: Path) -> None:
+    needs_sandbox()
+    given = inputs(tmp_path, program(tmp_path, f"{PASSES}\n[]\n1 thread left"))
+
+    assert built(proof(RUN), given, tmp_path)[1]["max_abs"] == 0.25
+
+
+def test_a_self_test_that_tells_nothing_is_a_failure(tmp_path: Path) -> None:
+    needs_sandbox()
+    given = inputs(tmp_path, program(tmp_path, "hello"))
+
+    with pytest.raises(NodeFailed, match="image: its self test tells nothing") as failed:
+        proof(RUN).build(given, tmp_path / "proof.json")
+
+    assert failed.value.hint == "hello"
+
+
 def test_which_sandbox_it_was_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_sandbox()
     given = inputs(tmp_path, program(tmp_path, PASSES))
