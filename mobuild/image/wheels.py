@@ -105,15 +105,22 @@ def licence(wheel: Path) -> str:
 
 def _kept(archive: zipfile.ZipFile, dropped: Sequence[str]) -> Iterator[str]:
     for name in archive.namelist():
-        is_script = ".data/" in name and "lib/" not in name.partition(".data/")[2]
+        data, inner = _data(name)
+        is_script = data and "lib/" not in inner
         if not name.endswith("/") and not is_script and not any(fnmatchcase(name, each) for each in dropped):
             yield name
 
 
 def _installed(name: str) -> str:
     """Where a member goes: `x.data/purelib/a.py` beside the others."""
-    _, data, inner = name.partition(".data/")
+    data, inner = _data(name)
     return inner.partition("/")[2] if data else name
+
+
+def _data(name: str) -> tuple[bool, str]:
+    """(whether a member goes elsewhere than beside the others, its name there): only `name-version.data` holds such."""
+    first, _, inner = name.partition("/")
+    return first.endswith(".data"), inner
 
 
 def _target(architecture: str) -> list[str]:

@@ -117,7 +117,7 @@ class ImageDeps:
     """The runtime's wheels, without what serving does not need."""
 
     kind: ClassVar[str] = "image_deps"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
     isolated: ClassVar[bool] = False
 
     backend: Any = unkeyed(None)  # noqa: RUF009 (a field)
