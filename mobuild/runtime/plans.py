@@ -72,6 +72,7 @@ class PlanEngine:
         import numpy
 
         check_feeds(feeds, self.inputs)
+        self._log.errors.clear()  # those of earlier runs are not about this one
         self._device.enter()  # a server opens an engine in one thread and runs it in others
         self._use(fitting(self._profiles, feeds) if profile is None else profile)
         arrays = {name: numpy.ascontiguousarray(array) for name, array in feeds.items()}

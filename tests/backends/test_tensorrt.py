@@ -32,11 +32,11 @@ import numpy
 from mobuild.runtime.errors import EngineError
 from mobuild.runtime.runner import open_engine
 engine = open_engine(Path("out"), "tensorrt")
-try:
-    for batch, profile in json.loads(sys.argv[1]):
+for batch, profile in json.loads(sys.argv[1]):
+    try:
         print(float(engine.run({"x": numpy.zeros((batch, 16), "float32")}, profile)["y"].max()))
-except EngineError as error:
-    print(error)
+    except EngineError as error:
+        print(error)
 """
 
 
@@ -183,6 +183,17 @@ def test_sizes_that_no_profile_takes_are_refused_with_the_limits(machine: Machin
         "no profile of the engine takes x 9×16",
         "  profiles: 0: x 1×16 to 8×16; 1: x 16×16 to 32×16",
         "  build it for these sizes, too: shapes",
+    ]
+
+
+def test_a_run_that_fails_tells_its_own_reasons_alone(machine: Machine) -> None:
+    machine.build(l4(), profiles=[PROFILE, {"x": [[16, 16], [16, 16], [32, 16]]}])
+
+    done = machine.python(_RUNNING, TEN, json.dumps([[9, 0], [10, 0]]))
+
+    assert done.splitlines() == [
+        "input 'x': profile 0 takes no (9, 16): setInputShape: x: 9 is beyond profile 0",
+        "input 'x': profile 0 takes no (10, 16): setInputShape: x: 10 is beyond profile 0",
     ]
 
 

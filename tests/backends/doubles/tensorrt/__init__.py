@@ -178,7 +178,8 @@ class _Engine(_Surface):
     _cls = "ICudaEngine"
     num_io_tensors = 2
 
-    def __init__(self, plan):
+    def __init__(self, plan, log):
+        self._log = log
         self._profiles = plan["profiles"]
         self.num_optimization_profiles = len(self._profiles)
 
@@ -217,7 +218,10 @@ class _Context(_Surface):
     def set_input_shape(self, name, shape):
         low, _, high = self._engine._profiles[self._profile][name]
         self._shape = tuple(shape)
-        return all(least <= size <= most for least, size, most in zip(low, shape, high, strict=True))
+        fits = all(least <= size <= most for least, size, most in zip(low, shape, high, strict=True))
+        if not fits:
+            self._engine._log.log(ILogger.ERROR, f"setInputShape: {name}: {shape[0]} is beyond profile {self._profile}")
+        return fits
 
     def get_tensor_shape(self, name):
         return self._shape
@@ -249,7 +253,7 @@ class Runtime(_Surface):
     def deserialize_cuda_engine(self, plan):
         found = json.loads(plan)["version"]
         if found == __version__:
-            return _Engine(json.loads(plan))
+            return _Engine(json.loads(plan), self._log)
         words = f"Version tag does not match. Note: Current Version: {__version__}, Serialized Engine Version: {found}"
         self._log.log(ILogger.ERROR, f"{words}; host code {self.engine_host_code_allowed}; {self._registry._loaded}")
 
