@@ -11,6 +11,7 @@ from email.parser import HeaderParser
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Iterable, Iterator, Sequence
+from urllib.parse import unquote, urlsplit
 
 from mobuild.errors import SourceError, ToolchainError
 from mobuild.image.debian import PYTHON
@@ -49,7 +50,8 @@ def resolve(requirements: Sequence[str], architecture: str) -> list[Package]:
         raise _refused(said, f"wheels of {', '.join(requirements)} for Python {PYTHON} on {_MACHINES[architecture]}")
     found = []
     for each in json.loads(said.stdout)["install"]:
-        told, file = each["download_info"], each["download_info"]["url"].rpartition("/")[2]
+        told = each["download_info"]
+        file = unquote(urlsplit(told["url"]).path.rpartition("/")[2])
         digest = told.get("archive_info", {}).get("hashes", {}).get("sha256", "")
         if not digest or not file.endswith(".whl"):
             raise SourceError(f"wheels: the index tells no SHA-256 of {file!r}", "use an index that does")
