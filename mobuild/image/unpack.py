@@ -44,7 +44,8 @@ def add(image: Image, layer: Descriptor, root: Path) -> None:
     """
     try:
         with _opened(image.path(layer)) as archive:
-            folders = [entry for entry in archive if _entry(archive, entry, root) and entry.isdir()]
+            own: set[Path] = set()  # what this layer has, which its whiteouts do not concern
+            folders = [entry for entry in archive if _entry(archive, entry, root, own) and entry.isdir()]
     except (tarfile.ReadError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise SourceError(f"layer {layer.digest} ({layer.media_type}): cannot be unpacked: {error}") from error
     for folder in folders:
@@ -59,18 +60,20 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         yield archive
 
 
-def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path) -> bool:
+def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path, own: set[Path]) -> bool:
     """Write one entry; whether it is there afterwards."""
     place = _within(root, entry.name)
     if place == root:
         return False  # `./`, whose mode is for who makes the root
     _refuse_elsewhere(root, place.parent, entry.name)
     if place.name == _OPAQUE:
-        _remove_within(place.parent)
+        _remove_within(place.parent, own)
         return False
     if place.name.startswith(_WHITEOUT):
-        _remove(place.parent / place.name[len(_WHITEOUT) :])
+        hidden = place.parent / place.name[len(_WHITEOUT) :]
+        _remove_within(hidden, own) if hidden in own else _remove(hidden)
         return False
+    own.update((place, *place.parents))
     if entry.isdir() and place.is_dir() and not place.is_symlink():
         return True
     if place.is_symlink() or place.exists():
@@ -124,6 +127,7 @@ def _remove(place: Path) -> None:
         place.unlink(missing_ok=True)
 
 
-def _remove_within(folder: Path) -> None:
-    for each in folder.iterdir() if folder.is_dir() else ():
-        _remove(each)
+def _remove_within(folder: Path, kept: set[Path]) -> None:
+    if folder.is_dir() and not folder.is_symlink():
+        for each in folder.iterdir():
+            _remove_within(each, kept) if each in kept else _remove(each)

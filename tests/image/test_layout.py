@@ -85,6 +85,18 @@ def test_upper_layers_replace_and_remove(tmp_path: Path) -> None:
     assert (tmp_path / "root/d/a").read_text() == "new"
 
 
+def test_a_layer_hides_nothing_of_its_own(tmp_path: Path) -> None:
+    lower = archive(("e/old", "file", ""), ("e/+sub/old", "file", ""), ("f/old", "file", ""))
+    e = (("e", "folder", ""), ("e/+new", "file", ""), ("e/+sub/new", "file", ""), ("e/.wh..wh..opq", "file", ""))
+    f = (("f", "folder", ""), ("f/new", "file", ""), (".wh.f", "file", ""))
+    layout(tmp_path / "oci", [lower, archive(*e, *f)])
+
+    unpack(open_image(tmp_path / "oci"), tmp_path / "root")
+
+    files = [path for path in (tmp_path / "root").rglob("*") if path.is_file()]
+    assert sorted(path.relative_to(tmp_path / "root").as_posix() for path in files) == ["e/+new", "e/+sub/new", "f/new"]
+
+
 @pytest.mark.parametrize("root", ["./", "/"])
 def test_a_layer_may_begin_with_the_root_itself(tmp_path: Path, root: str) -> None:
     entries = (
