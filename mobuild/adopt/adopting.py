@@ -18,6 +18,8 @@ from mobuild.adopt.wishes import Flag, Wishes
 from mobuild.errors import ConfigError, SourceError, ToolchainError
 from mobuild.facts.releases import release
 
+_SAVING = ("--saveEngine", "--save-engine", "-o")
+
 
 @dataclass(frozen=True)
 class Adopted:
@@ -173,6 +175,7 @@ def _content(
     return recipe.Content(
         name=name,
         line=line.text,
+        command=_command(line, wishes),
         version=wishes.version,
         target=wishes.target,
         model=place.uri(wishes.model),
@@ -184,6 +187,13 @@ def _content(
         options=options if product else {},
         lacks_samples=made.lacks_samples,
     )
+
+
+def _command(line: Line, wishes: Wishes) -> str:
+    """The line as the `cmd` of a node that makes its engine."""
+    saved = next((each.value for each in wishes.flags if each.flag in _SAVING), "")
+    command = line.placed({wishes.model: "{in.model}", saved: "{out}"})
+    return command if saved or line.tool != "trtexec" else f"{command} --saveEngine={{out}}"
 
 
 def _place_timing_cache(wishes: Wishes, options: dict[str, Any], place: Place) -> None:

@@ -40,8 +40,12 @@ class Line:
     @property
     def text(self) -> str:
         """The call itself, as a shell takes it."""
-        module = self.tool.startswith(QUANTIZATION)
-        return " ".join([f"python -m {self.tool}" if module else self.tool, shlex.join(self.arguments)])
+        return self.placed({})
+
+    def placed(self, places: Mapping[str, str]) -> str:
+        """The call with places of `cmd` for the files that it names: path → `{in.model}`."""
+        called = f"python -m {self.tool}" if self.tool.startswith(QUANTIZATION) else self.tool
+        return " ".join([called, *(_placed(word, places) for word in self.arguments)])
 
     @property
     def variables(self) -> dict[str, str]:
@@ -66,9 +70,12 @@ def read(words: Sequence[str]) -> Line:
     found = _split(words[0]) if len(words) == 1 else list(words)
     if found and found[0] in ("$", "#", ">"):
         found = found[1:]  # a prompt that was copied along
+    if found[-1:] == ["&"]:
+        found = found[:-1]  # it may run beside others
     if several := [word for word in found if word in _NEXT or word.endswith(";")]:
+        there = "; what follows a cd is typed in that folder" * ("cd" in found)
         raise ConfigError(
-            f"adopt: {several[0]!r}: expected one command, found several", "adopt them one after the other"
+            f"adopt: {several[0]!r}: expected one command, found several", f"adopt them one after the other{there}"
         )
     cut = next((i for i, word in enumerate(found) if _CUT.match(word)), len(found))
     found, after = found[:cut], tuple(found[cut:])
@@ -78,11 +85,17 @@ def read(words: Sequence[str]) -> Line:
             "mobuild adopt -- trtexec --onnx=det.onnx --saveEngine=det.plan …; "
             "mobuild adopt - < build.sh tells which lines of a script it takes",
         )
+    refused = None
     for i, word in enumerate(found):
-        if called := _called(PurePath(word).name, found[i + 1 :]):
+        try:
+            called = _called(PurePath(word).name, found[i + 1 :])
+        except ConfigError as error:  # or the name of a folder, of an image: `docker run -v $PWD:/polygraphy …`
+            refused = refused or error
+            continue
+        if called:
             tool, used = called
             return Line(tool, tuple(found[i + 1 + used :]), tuple(found[:i]), after)
-    raise _unknown(found)
+    raise refused or _unknown(found)
 
 
 def _refuse_several(text: str) -> None:

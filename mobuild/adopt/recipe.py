@@ -19,13 +19,15 @@ _BUILDERS = {
 
 @dataclass(frozen=True)
 class Content:
-    """What a recipe says. `nodes` are fields by node beside the model's, `options` those of the backend `product`."""
+    """What a recipe says. `nodes` are fields by node beside the model's, `options` those of the backend `product`;
+    `command` is the line with `{in.model}` and `{out}` in it."""
 
     name: str
     line: str
     version: str
     target: str
     model: str
+    command: str = ""
     product: str = ""  # empty: the line builds no engine
     precision: str = "fp32"
     is_weak: bool = False
@@ -86,9 +88,7 @@ def _nodes(content: Content) -> Iterator[str]:
         yield f'  # calibration: {{data: {{images: calibration/, transform: "{content.name}.py:preprocess"}}}}'
     if content.is_lossy:
         yield "  # The line as it is, where a flag that no key carries matters:"
-        command = re.sub(r"(--saveEngine=|-o |--save-engine[= ])\S+", r"\1{out}", " ".join(content.line.split()))
-        command = re.sub(r"--onnx=\S+", "--onnx={in.model}", command)
-        quoted = json.dumps(command, ensure_ascii=False)
+        quoted = json.dumps(" ".join(content.command.split()), ensure_ascii=False)
         yield f"  # engine: {{kind: command, cmd: {quoted}, needs: {{model: onnx}}, out: .plan}}"
 
 

@@ -13,6 +13,7 @@ import yaml
 from adopted import calibration_cache, detector, written
 from jsonschema import Draft202012Validator
 
+from mobuild.adopt.line import read
 from tests.projects import Project
 
 LINE = (
@@ -74,6 +75,19 @@ def test_the_recipe_is_valid_for_editors(folder: Project) -> None:
 
     assert recipe(folder)["backend"] == {"tensorrt": {"builder_optimization_level": 4}}
     assert [error.message for error in schema.iter_errors(recipe(folder))] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nohup polygraphy convert det.onnx -o det.plan > log 2>&1 &",
+        "docker run -v $PWD:/polygraphy image polygraphy convert det.onnx -o det.plan",
+    ],
+)
+def test_what_stands_around_a_call_does_not_hide_it(line: str) -> None:
+    found = read([line])
+
+    assert (found.tool, found.arguments) == ("polygraphy convert", ("det.onnx", "-o", "det.plan"))
 
 
 def test_a_line_in_quotes_and_from_standard_input_is_the_same(folder: Project) -> None:
@@ -174,6 +188,26 @@ def test_a_line_with_a_lost_flag_can_stay_as_it_is(folder: Project) -> None:
         ["fresh", "det/l4", "onnx"],
         ["stale", "det/l4", "engine"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("trtexec '--onnx=my det.onnx' --tacticSources=-CUDNN", "trtexec --onnx={in.model} --tacticSources=-CUDNN"),
+        ("polygraphy convert 'my det.onnx' --tactic-sources -o 'my det.plan'", "polygraphy convert {in.model}"),
+        ("polygraphy run --trt --save-engine='a b.plan' --tactic-sources CUBLAS -- 'my det.onnx'", "polygraphy run"),
+    ],
+)
+def test_files_of_a_line_that_stays_are_places_of_its_node(folder: Project, line: str, command: str) -> None:
+    detector(folder.root / "my det.onnx")
+    folder.mobuild("adopt", "odd", "--", *shlex.split(line))
+
+    folder.edit("recipes/odd.yaml", "  # engine: ", "  engine: ")
+    planned = folder.mobuild("plan", "hardware=l4", "recipe=odd")
+
+    cmd = recipe(folder, "odd")["nodes"]["engine"]["cmd"]  # type: ignore[index]
+    assert cmd.startswith(command) and cmd.count("{in.model}") == cmd.count("{out}") == 1 and " det" not in cmd
+    assert "stale    odd/l4 engine" in planned.out
 
 
 def test_polygraphy_for_rtx_builds_for_its_cards(folder: Project) -> None:

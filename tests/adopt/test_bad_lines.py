@@ -63,6 +63,7 @@ BAD = {  # line → status, part of the message, part of the hint
     "trtexec --onnx=det.onnx --int8 --calib=gone.cache": (1, "gone.cache: No such file", ""),
     "trtexec --onnx=det.onnx --int8 --calib=det.onnx": (1, "is no calibration cache of TensorRT", ""),
     "trtexec --onnx=det.onnx && echo done": (2, "expected one command, found several", ""),
+    "cd models && trtexec --onnx=det.onnx": (2, "found several", "what follows a cd is typed in that folder"),
     "trtexec --onnx='det.onnx": (2, "the line cannot be split into words", "quote"),
     "trtexec --onnx=broken.onnx": (1, "broken.onnx", ""),
     "python export.py --weights det.pt": (2, "what a Python script does cannot be read off", "mobuild init"),
