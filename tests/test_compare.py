@@ -68,6 +68,14 @@ def test_a_revision_and_the_working_tree_are_compared_from_the_cache(built: Proj
     assert found["notes"] == []
 
 
+def test_a_cache_that_is_named_from_the_project_on_is_that_of_both_sides(project: Project) -> None:
+    shutil.move(project.cache, project.root / "own's cache")
+
+    found = compare(project, "v1", ".", "cache.dir='own\\'s cache'")
+
+    assert found["accuracy"][0]["delta"] is not None and found["notes"] == []
+
+
 def test_engines_for_other_sizes_are_not_timed(built: Project) -> None:
     assert compare(built, "v1", ".")["latency"] == [{"node": "engine", "not_run": "they were built for other sizes"}]
 

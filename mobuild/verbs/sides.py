@@ -157,7 +157,9 @@ def _own_packages(folder: Path, job: Job) -> list[str]:
 
 
 def _run(folder: Path, job: Job, module: str, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", module, *words]  # -P: a queue.py of the project's is not Python's
+    cache = str(job.settings.cache).replace("'", "\\'").replace("${", "\\${")  # over one said from that folder on
+    # -P: a queue.py of the project's is not Python's
+    command = [sys.executable, "-P", "-m", module, *words, f"cache.dir='{cache}'"]
     environment = {**os.environ, "MOBUILD_CACHE": str(job.settings.cache)}
     if folder != job.settings.project and (own := _own_packages(folder, job)):
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [*own, os.environ.get("PYTHONPATH")]))
