@@ -7,6 +7,7 @@ it and is judged where that kind is part of the graph.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -49,15 +50,26 @@ class Rule:
         return value >= limit if self.is_floor else value <= limit
 
 
-def _metric(field: str) -> Callable[[Mapping[str, Any]], Iterator[Measured]]:
-    """The field of every task metric, for example the drop against the reference."""
+def _drops(measurements: Mapping[str, Any]) -> Iterator[Measured]:
+    """The drop of every task metric against the reference."""
+    for name, metric in measurements.get("metrics", {}).items():
+        if metric.get("drop") is not None:
+            yield Measured(f"metric {name!r}", metric["drop"])
 
-    def numbers(measurements: Mapping[str, Any]) -> Iterator[Measured]:
-        for name, metric in measurements.get("metrics", {}).items():
-            if metric.get(field) is not None:
-                yield Measured(f"metric {name!r}", metric[field])
 
-    return numbers
+def _relative_drops(measurements: Mapping[str, Any]) -> Iterator[Measured]:
+    """The same as a share of the reference."""
+    for name, metric in measurements.get("metrics", {}).items():
+        relative = metric.get("drop_relative")
+        if relative is None and metric.get("drop") is not None:
+            relative = _beyond_zero(metric["drop"])
+        if relative is not None:
+            yield Measured(f"metric {name!r}", relative)
+
+
+def _beyond_zero(drop: float) -> float | None:
+    """The relative drop from 0, which is beyond every limit; none where nothing was lost."""
+    return math.inf if drop > 0 else None
 
 
 def _tensor(field: str) -> Callable[[Mapping[str, Any]], Iterator[Measured]]:
@@ -103,8 +115,8 @@ _OF_OUTPUTS = ("cosine_min", "max_abs")
 _UNMEASURED = ("latency_p50_ms", "latency_p99_ms", "memory_mib")
 RULES: Mapping[str, Rule] = {
     **{key: Rule(VALIDATIONS, _nothing) for key in _UNMEASURED},
-    "accuracy_drop": Rule(VALIDATIONS, _metric("drop")),
-    "accuracy_drop_relative": Rule(VALIDATIONS, _metric("drop_relative")),
+    "accuracy_drop": Rule(VALIDATIONS, _drops),
+    "accuracy_drop_relative": Rule(VALIDATIONS, _relative_drops),
     "cosine_min": Rule(VALIDATIONS, _tensor("cosine_mean"), is_floor=True),
     "max_abs": Rule(VALIDATIONS, _tensor("max_abs")),
     "parity": Rule(_ENGINE, _engine_parity),
@@ -208,7 +220,8 @@ def _judged_against(
     for name in shared:
         now, before = metrics[name]["value"], baseline[name]
         drop = (before - now) * (-1 if metrics[name].get("better") == "lower" else 1)
-        found = {"accuracy_drop": drop, "accuracy_drop_relative": drop / abs(before) if before else None}
+        relative = drop / abs(before) if before else _beyond_zero(drop)
+        found = {"accuracy_drop": drop, "accuracy_drop_relative": relative}
         for key in AGAINST_LIMITS:
             value = found[key]
             if key in limit and value is not None and value > limit[key]:

@@ -264,6 +264,16 @@ def test_a_metric_is_judged_against_another_revision() -> None:
     assert met and (met.word, met.misses) == ("passed", ())
 
 
+def test_a_loss_where_another_revision_has_none_is_beyond_every_relative_drop() -> None:
+    limit = {"ref": "v1", "accuracy_drop_relative": 0.5, "baseline": {"validation": {"loss": 0.0, "top1": 0.9}}}
+
+    judged = judge("validate", MEASURED, {"against": limit}, ["validation"])
+
+    assert judged and judged.misses == (
+        "against v1: accuracy_drop_relative of metric 'loss': 0 there, 0.3 here: inf, allowed at most 0.5",
+    )
+
+
 def test_each_validation_is_judged_against_its_own_of_another_revision() -> None:
     baseline = {"enc.validation": {"top1": 0.90}, "dec.validation": {"top1": 0.99}}
     limit = {"ref": "v1", "accuracy_drop": 0.01, "baseline": baseline}

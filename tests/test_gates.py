@@ -40,6 +40,24 @@ def test_a_measurement_is_judged(constraints: dict[str, float], word: str, misse
     assert (judged.word, judged.misses) == (word, misses)
 
 
+def test_what_is_worse_than_a_reference_of_zero_is_beyond_every_relative_drop() -> None:
+    """Beside metrics that keep to the limit it must not pass for one of them."""
+    errors = {"reference": 0.0, "value": 0.3, "drop": 0.3, "drop_relative": None}
+    measured = {**MEASURED, "metrics": {**MEASURED["metrics"], "errors": errors}}  # type: ignore[dict-item]
+
+    judged = judge("validate", measured, {"accuracy_drop_relative": 0.1})
+    kept = judge(
+        "validate",
+        {**measured, "metrics": {**measured["metrics"], "errors": {**errors, "drop": 0.0}}},
+        {"accuracy_drop_relative": 0.1},
+    )  # type: ignore[dict-item]
+
+    assert judged is not None and judged.misses == (
+        "accuracy_drop_relative of metric 'errors': measured inf, allowed at most 0.1",
+    )
+    assert kept is not None and kept.word == "passed"
+
+
 def test_what_was_measured_by_proxy_is_said_to_be() -> None:
     judged = judge("validate", {**MEASURED, "device": "proxy"}, {"cosine_min": 0.9})
 
