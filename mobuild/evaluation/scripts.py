@@ -23,7 +23,7 @@ def evaluate(cmd: str, inputs: Mapping[str, Path], out: Path, where: str) -> dic
     """The scores that `cmd` measures, by name; `out` is a folder that `{out}` stands for.
 
     Raises:
-        NodeFailed: the script fails, writes no JSON, no numbers, or one that is not finite.
+        NodeFailed: the script fails, writes no JSON, no numbers, one that is not finite, or two by one name.
     """
     out.mkdir()
     tail = programs.run(programs.words(cmd, inputs, out), Path.cwd())
@@ -31,7 +31,16 @@ def evaluate(cmd: str, inputs: Mapping[str, Path], out: Path, where: str) -> dic
     if not files:
         written = ", ".join(repr(path.name) for path in sorted(out.iterdir())) or "nothing"
         raise _failed(cmd, where, f"a JSON file in {{out}}, found {written}", tail)
-    numbers = dict(pair for file in files for pair in _numbers("", _read(cmd, where, file)))
+    numbers: dict[str, Any] = {}
+    for file in files:
+        for name, number in _numbers("", _read(cmd, where, file)):
+            if name in numbers and numbers[name] != number:
+                raise NodeFailed(
+                    f"evaluation script {cmd!r}, on {where}: metric {name!r} is {numbers[name]}, and once more in "
+                    f"{file.name!r}: {number}",
+                    'give each a name of its own, {"cat": {"ap": 0.5}, "dog": {"ap": 0.6}}, or write one file',
+                )
+            numbers[name] = number
     if not numbers:
         names = ", ".join(repr(file.name) for file in files)
         raise _failed(cmd, where, f"numbers by name, found none in {names}", tail)

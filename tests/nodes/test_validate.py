@@ -198,6 +198,12 @@ def test_the_script_gets_the_graph_by_proxy(files: Files) -> None:
             "import sys; open(sys.argv[4], 'w').write('{\"map\": NaN}')",
             "metric 'cmd:map', on the engine, 'map': expected a finite number, found NaN",
         ),
+        (
+            "import pathlib, sys; folder = pathlib.Path(sys.argv[4]).parent; "
+            "[(folder / f'{name}.json').write_text('{\"all\": 2, \"ap\": %s}' % ap) "
+            "for name, ap in (('cat', 0.5), ('dog', 0.6))]",
+            "on the engine: metric 'ap' is 0.5, and once more in 'dog.json': 0.6",
+        ),
     ],
 )
 def test_a_script_that_fails_or_writes_no_numbers_is_an_error(files: Files, script: str, message: str) -> None:
