@@ -52,13 +52,14 @@ def assert_close(
     """
     measured = compare(got, want)
     for name, numbers in measured["outputs"].items():
+        at = f"output {name!r}{' ' + where if where else ''}"
+        _refuse_other_text(at, got[name], want[name])
         worst = _worst(got[name], want[name], absolute, relative)
         if worst is not None:
             place, found, expected = worst
             raise NodeFailed(
-                f"output {name!r}{' ' + where if where else ''}: expected {expected:.6g} at {place}, found "
-                f"{found:.6g}; largest difference {numbers['max_abs']:.3g} absolute, "
-                f"{numbers['max_rel']:.3g} relative",
+                f"{at}: expected {expected:.6g} at {place}, found {found:.6g}; largest difference "
+                f"{numbers['max_abs']:.3g} absolute, {numbers['max_rel']:.3g} relative",
                 f"allowed: {absolute:g} + {relative:g} * |expected|",
             )
     return measured
@@ -130,11 +131,21 @@ def _refuse_nonfinite(name: str, got: Any, want: Any) -> None:
             )
 
 
+def _refuse_other_text(at: str, got: Any, want: Any) -> None:
+    import numpy as np
+
+    left, right = np.asarray(got), np.asarray(want)
+    if right.dtype.kind in "OSU" and not np.array_equal(left, right):
+        place = np.argwhere(np.atleast_1d(left != right))[0]
+        found, expected = (np.atleast_1d(each)[tuple(place)] for each in (left, right))
+        raise NodeFailed(f"{at}: expected {expected!r} at {[int(i) for i in place]}, found {found!r}")
+
+
 def _worst(got: Any, want: Any, absolute: float, relative: float) -> Any:
     import numpy as np
 
     if np.asarray(want).dtype.kind in "OSU":
-        return None if np.array_equal(got, want) else ("some place", float("nan"), float("nan"))
+        return None
     left, right = np.atleast_1d(_double(got)), np.atleast_1d(_double(want))
     with np.errstate(invalid="ignore"):
         excess = np.abs(left - right) - absolute - relative * np.abs(right)

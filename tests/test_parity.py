@@ -82,3 +82,10 @@ def test_in_the_mean_single_values_may_be_off_but_not_all() -> None:
         "largest difference 0.3"
     )
     assert caught.value.hint == "allowed: 0.2 of it"
+
+
+def test_texts_that_differ_are_named_with_their_place() -> None:
+    with pytest.raises(NodeFailed) as caught:
+        assert_close({"label": np.array([["cat", "cow"]], object)}, {"label": np.array([["cat", "dog"]], object)})
+
+    assert caught.value.message == "output 'label': expected 'dog' at [0, 1], found 'cow'"
