@@ -60,6 +60,12 @@ def test_every_run_writes_it_anew(project: Project) -> None:
         (project.root / "out/junit.xml").unlink()
 
 
+def test_a_place_in_the_home_folder_is_there(project: Project, tmp_path: Path) -> None:
+    project.mobuild("target=good", "report.junit='~/junit.xml'", env={"HOME": str(tmp_path)})
+
+    assert (tmp_path / "junit.xml").exists() and not (project.root / "~").exists()
+
+
 def test_a_frozen_run_that_would_build_is_an_error(project: Project) -> None:
     project.mobuild("target=good", "frozen=true", "report.junit=junit.xml", check=False)
 

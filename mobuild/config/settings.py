@@ -21,6 +21,7 @@ from mobuild.contract.codes import SAYS
 from mobuild.contract.request import Machine
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.job import Checking, Publishing, Settings, Upkeep
+from mobuild.paths import expanded
 from mobuild.units import parse_age, parse_size
 from mobuild.versions import version_text
 
@@ -218,7 +219,7 @@ def _path(app: DictConfig, key: str) -> Path | None:
     text = _text_or_none(app, key, "a path")
     if text == "":
         raise ConfigError(f"{key}: expected a path, found nothing", f"{key}=junit.xml")
-    return None if text is None else Path(text).absolute()
+    return None if text is None else expanded(text).absolute()
 
 
 def _shown(value: Any) -> str:
