@@ -110,6 +110,13 @@ def test_what_is_damaged_here_is_healed_by_an_import(project: Project) -> None:
     assert project.mobuild("target=end", "frozen=true").status == 0
 
 
+def test_a_folder_that_is_not_there_is_named(project: Project) -> None:
+    done = project.mobuild("cache", "export", "target=end", "none/end.tar", check=False)
+
+    assert done.status == 1
+    assert done.errors == ("'none/end.tar': there is no folder 'none' to write it into\n  mkdir -p 'none'",)
+
+
 def test_only_what_is_built_can_be_exported(project: Project) -> None:
     project.write("text.txt", "two\n")
 
