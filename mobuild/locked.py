@@ -19,6 +19,7 @@ from mobuild.toolchain import Environment
 
 _WHERE = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--trusted-host")
 _HOW = (*_WHERE, "--prefer-binary", "--only-binary", "--no-binary", "--require-hashes", "--pre")
+_ENCODING = "utf-8-sig"  # editors of Windows begin a file with a mark, which pip reads over as well
 _HINT = "pin every package, as name==version: pip freeze, pip-compile --generate-hashes, uv export"
 
 
@@ -32,7 +33,7 @@ class Locked:
 
     def digest(self, base: Environment) -> str:
         """What an environment of this set, made of the interpreter `base`, is known by."""
-        text = self.file.read_text("utf-8")
+        text = self.file.read_text(_ENCODING)
         return digest_bytes(canonical([sorted(_lines(text)), str(base.python.resolve()), base.version]))
 
     def environment(self, base: Environment) -> Environment:
@@ -51,7 +52,7 @@ def read(file: Path, version: str) -> Locked:
         ConfigError: it is no requirement set, or a package in it is not pinned.
     """
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text(_ENCODING)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
         raise SourceError(f"toolchain.requirements: '{file}': {reason}", _HINT) from error

@@ -36,6 +36,12 @@ def test_pins_are_those_of_the_python(tmp_path: Path, version: str, old: str) ->
     assert found.has_hashes
 
 
+def test_a_mark_at_the_begin_of_a_file_is_no_part_of_a_name(tmp_path: Path) -> None:
+    (tmp_path / "all.lock").write_text("numpy==1.0\n", encoding="utf-8-sig")
+
+    assert locked.read(tmp_path / "all.lock", "3.11.7").pins == {"numpy": "1.0"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
