@@ -42,9 +42,13 @@ def parse(text: str) -> Reference:
     Raises:
         ConfigError: it is none, names no registry, or has a digest, which only a finished push can know.
     """
+    _, at, rest = text.rpartition("@")
+    if at and not re.match(r"sha\d+:", rest):
+        shown = f"…@{rest}"  # what stands before it may be a secret
+        raise ConfigError(f"image.push: {shown!r} has a user, and a reference has none", "docker login keeps that")
     if "://" in text:
         raise _refused(text, "is a URL, and a reference has no scheme")
-    if "@" in text:
+    if at:
         raise _refused(text, "has a digest; a push is to a tag, and tells the digest")
     registry, rest = _parts(text)
     if not registry:

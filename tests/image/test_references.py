@@ -41,7 +41,6 @@ def test_a_reference_is_read(text: str, expected: Reference) -> None:
         ("r.io/det:", "has '', which is no tag"),
         ("r.io/det:v 1", "has 'v 1', which is no tag"),
         ("r.io/det:a:b", "has 'a:b', which is no tag"),
-        ("user@r.io/det", "has a digest"),
         ("r.io:port/det", "which is no host"),
         (f"r.io/{'a' * 300}", "has a repository of 300 letters"),
     ],
@@ -88,6 +87,16 @@ def test_a_name_that_nothing_loads_is_refused(text: str) -> None:
         name(text)
 
     assert "image.name: " in str(refused.value) and "image.name=repository:tag" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["ann:swordfish@r.io/det:v1", "https://ann:sword@fish@r.io/det", "ann:swordfish@r.io", "sword@r.io/det"]
+)
+def test_a_password_in_a_reference_is_refused_and_not_shown(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"image.push: '…@r.io.*' has a user, and a reference has none") as refused:
+        parse(text)
+
+    assert "sword" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
