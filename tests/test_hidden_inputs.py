@@ -259,6 +259,45 @@ def test_a_hidden_input_is_noticed_and_its_revert_is_free(name: str, exported: P
     assert project.states(recipe="small")["onnx"] == "fresh"
 
 
+SEARCHES = {
+    "inserted": ("sys.path[:0] = [str(HERE / 'first'), str(HERE / 'last')]", "recipes/first/late.py"),
+    "appended": ("sys.path += [str(HERE / 'first'), str(HERE / 'last')]", "recipes/first/late/__init__.py"),
+    "before what is appended": ("sys.path += [str(HERE / 'last')]", "recipes/late.py"),
+    "missing": ("sys.path += [str(HERE / 'first')]", "recipes/first/late.py"),
+    "missing in a package": ("sys.path += [str(HERE / 'first')]; package = 'whole.'", "recipes/first/whole/late.py"),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_module_that_comes_first_where_the_code_changed_the_search_path(name: str, tmp_path: Path) -> None:
+    code = """\
+import importlib
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+package = ""
+SEARCH
+
+
+def load():
+    try:
+        return importlib.import_module(package + "late").GAIN
+    except ImportError:
+        return 0
+"""
+    search, place = SEARCHES[name]
+    files = {"recipes/last/late.py": "GAIN = 1\n", "recipes/first/whole/__init__.py": ""}
+    project = code_project(tmp_path, code.replace("SEARCH", search), files)
+    before, again = answer(project), answer(project)
+
+    project.write(place, "GAIN = 2\n")
+
+    assert before == ("built", "0" if "missing" in name else "1")
+    assert again[0] == "fresh"
+    assert answer(project) == ("built", "2")
+
+
 def test_a_file_beside_the_project_is_that_of_the_same_checkout(tmp_path: Path) -> None:
     """Two clones with one cache: what lies above the project differs as all else may."""
     code = "from pathlib import Path\n\nCOMMON = Path(__file__).parents[2] / 'common.txt'\nload = COMMON.read_text\n"

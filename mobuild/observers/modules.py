@@ -5,7 +5,7 @@ has the same size and the same mtime in whole seconds, so an edit within a secon
 under the new key.
 """
 
-# ruff: noqa: PTH100
+# ruff: noqa: PTH100, PTH110, PTH118, PTH120
 # (paths stay text: there are thousands of them)
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _read: dict[str, str] = {}  # source file → SHA-256 of the bytes that were exe
 _others: dict[str, Any] = {}  # modules that were looked at before and are nobody's or another's
 
 _AT_START = frozenset(sys.modules)
+_searched: frozenset[str] = frozenset()  # the folders of the search path before the node began
 _installed = False
 
 
@@ -33,7 +34,8 @@ def install() -> None:
     The methods of the loader's class are replaced, since code may be loaded by path (`spec_from_file_location`)
     as well as by name, and need not stay in `sys.modules`.
     """
-    global _installed
+    global _installed, _searched
+    _searched = frozenset(map(os.path.abspath, sys.path))
     if _installed:
         return
     _installed = True
@@ -80,6 +82,28 @@ def first_party(known: frozenset[str]) -> dict[str, str]:
     return {
         name: path for name, path in sorted(loaded.items()) if path not in known and os.path.realpath(path) not in known
     }
+
+
+def absent() -> list[str]:
+    """Files that are not there, and from which a module of the user's would be loaded if they were, where the node
+    itself changed the search path: the plan knows the folders of another one."""
+    folders = list(map(os.path.abspath, sys.path))
+    added = [folder for folder in folders if folder not in _searched and is_first_party(folder)]
+    found: list[str] = []
+    for name, path in {**dict.fromkeys(missing(), ""), **_loaded()}.items():
+        package, _, last = name.rpartition(".")
+        is_in_added = any(_is_in(path, folder, last) for folder in added)
+        for folder in getattr(sys.modules.get(package), "__path__", ()) if package else folders:
+            if _is_in(path, folder, last):
+                break
+            if is_first_party(folder) and (package or is_in_added or folder in added):
+                found += [os.path.join(folder, last + ".py"), os.path.join(folder, last, "__init__.py")]
+    return [path for path in dict.fromkeys(found) if not os.path.exists(path)]
+
+
+def _is_in(path: str, folder: str, last: str) -> bool:
+    """Whether the module at `path`, of that last name, was found in `folder`."""
+    return os.path.dirname(path) in (folder, os.path.join(folder, last))
 
 
 def is_any_first_party() -> bool:

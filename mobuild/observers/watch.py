@@ -41,7 +41,7 @@ class Watch:
     def document(self) -> dict[str, Any]:
         loaded = modules.first_party(self._known)
         observed = {
-            "files": {**self._reads.files, **self._files.files},
+            "files": {**dict.fromkeys(modules.absent(), ABSENT), **self._reads.files, **self._files.files},
             "folders": {**self._reads.folders, **self._files.folders},
             "presence": self._unread(self._files.presence, loaded),
             "links": {**self._unread(self._files.links, loaded), **self._leading()},
