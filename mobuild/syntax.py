@@ -1,6 +1,7 @@
 """What a Python file means, what it imports and which variables it reads, from its syntax alone.
 
-Two files mean the same when their syntax trees agree without comments, doc strings and positions.
+Two files mean the same when their syntax trees agree without doc strings, positions and comments, but for those that
+give types.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def meaning(path: Path, newer: bool = False) -> Meaning:
 def _parsed(path: Path, newer: bool) -> Meaning:
     source = path.read_bytes()
     try:
-        tree = ast.parse(source, filename=str(path))
+        tree = _tree(source, str(path))
     except SyntaxError as error:
         if newer:
             return Meaning(digest_bytes(source), ())
@@ -71,6 +72,16 @@ def _parsed(path: Path, newer: bool) -> Meaning:
     imports = tuple(_imports(tree))
     variables = tuple(sorted(_variables(tree)))
     return Meaning(_digest(tree), imports, variables)
+
+
+def _tree(source: bytes, name: str) -> ast.Module:
+    """With comments that give types, which `torch.jit.script` reads; in a place of their own they are comments."""
+    try:
+        tree = ast.parse(source, filename=name, type_comments=True)
+    except SyntaxError:
+        return ast.parse(source, filename=name)
+    tree.type_ignores = []
+    return tree
 
 
 def variables_in(source: bytes | str) -> frozenset[str]:
