@@ -33,6 +33,6 @@ def digest_of(member: str, found: Mapping[str, str]) -> str:
 
 def _external(member: str, path_of: Callable[[str], Path]) -> list[str]:
     try:
-        return list(onnx_external.locations(path_of(member))) if member.lower().endswith(".onnx") else []
+        return list(onnx_external.locations(path_of(member))) if onnx_external.is_model(path_of(member), member) else []
     except (OSError, SourceError):  # lost, or no model: whoever reads it will tell
         return []

@@ -27,6 +27,23 @@ _FIELDS: dict[str, dict[int, str]] = {
 }
 _DATA_LOCATION, _EXTERNAL = 14, 1
 _SMALL_BYTES = 1 << 16
+# Tags of ModelProto: the number that a model begins with, and what may follow it in the order of writing.
+_IR_VERSION, _AFTER_IR_VERSION = 0x08, (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A)
+
+
+def is_model(path: Path, name: str = "") -> bool:
+    """Whether a file, of that `name` where its path does not tell it, is to be read as an ONNX model: by its ending, or
+    since it begins as one and names external data. Models are called `.pb`, too."""
+    if (name or path.name).lower().endswith(".onnx"):
+        return True
+    with open(path, "rb") as stream:
+        start = stream.read(3)
+    if len(start) < 3 or start[0] != _IR_VERSION or start[2] not in _AFTER_IR_VERSION:
+        return False
+    try:
+        return bool(locations(path))
+    except SourceError:
+        return False
 
 
 def locations(model: Path) -> dict[str, int]:

@@ -69,7 +69,7 @@ def local_digest(path: Path, files: StatCache, said_by: str = "uri: … in the r
         if path.is_dir():
             return _folder(path, files)
         _check_file(path, said_by)
-        data = onnx_external.files(path) if path.suffix.lower() == ".onnx" else {}
+        data = onnx_external.files(path) if onnx_external.is_model(path) else {}
         return _bundle(path, data, files) if data else _file(path, files)
     except OSError as error:
         raise SourceError(f"source '{error.filename or path}': cannot be read: {error.strerror}") from error

@@ -50,6 +50,16 @@ def test_the_data_of_a_model_counts_where_the_model_is_needed(made: str, tmp_pat
     assert weight(after) == 2.0
 
 
+def test_the_data_of_a_model_counts_whatever_the_model_is_called(tmp_path: Path) -> None:
+    nodes = "  made: {kind: source, uri: parts/model.pb}\n  sanitized: {kind: sanitize, needs: {model: made}}\n"
+    project = recipe_project(tmp_path, nodes)
+    for value in (1.0, 2.0):
+        save(project.root / "parts", value)
+        (project.root / "parts/model.onnx").rename(project.root / "parts/model.pb")
+
+        assert weight(Path(project.mobuild("target=sanitized").out.strip())) == value
+
+
 def weight(path: Path) -> float:
     return float(numpy_helper.to_array(onnx.load(path).graph.initializer[0])[0])
 
