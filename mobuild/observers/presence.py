@@ -12,6 +12,8 @@ import os
 import sys
 from typing import Any, Callable
 
+from mobuild.firstparty import is_first_party
+
 ABSENT = "-"
 PRESENT = "present"
 THERE, LINK = "presence", "link"  # the questions: is it there, and where does it lead
@@ -79,9 +81,11 @@ def _watched(name: str, plain: Callable[..., Any], note: Note) -> Callable[..., 
 
 
 def _asker(frame: Any) -> str:
-    """The function that asks; the one behind it for `Path.stat`."""
-    name = frame.f_code.co_name
-    return str(frame.f_back.f_code.co_name if name == "stat" and frame.f_back else name)
+    """The library's function that asks, the one behind it for `Path.stat`; empty for one of the user's, whatever it is
+    called."""
+    if frame.f_code.co_name == "stat" and frame.f_back:
+        frame = frame.f_back
+    return "" if is_first_party(frame.f_code.co_filename) else str(frame.f_code.co_name)
 
 
 def _question(name: str, asker: str, follows: bool) -> str:

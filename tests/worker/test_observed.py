@@ -98,6 +98,22 @@ def test_what_is_read_through_a_link_of_the_nodes_own_is_an_input(project, call,
     assert outcome.observed.files == {str(project.root / "recipes/place"): sha256("a")}
 
 
+@pytest.mark.parametrize("ask", ["Path('recipes/flag').stat()", "os.stat('recipes/flag')"])
+def test_a_question_of_a_function_that_is_called_as_one_of_the_library_is_seen(project, call, ask):
+    outcome = call(
+        "import os\n"
+        "from pathlib import Path\n"
+        f"def resolve():\n    return {ask}\n"
+        "def main():\n"
+        "    try:\n"
+        "        return resolve()\n"
+        "    except OSError:\n"
+        "        return None\n"
+    )
+
+    assert outcome.observed.presence == {str(project.root / "recipes/flag"): "-"}
+
+
 def test_a_folder_that_was_there_is_one(project, call):
     data = project.write("data/a.txt", "a").parent
 
