@@ -12,6 +12,7 @@ from mobuild.firstparty import is_first_party, is_installed, is_stdlib
 
 _IMPORTERS = tuple(os.path.join("importlib", name) for name in ("__init__.py", "util.py"))
 _METADATA = os.path.join("importlib", "metadata", "__init__.py")  # looks for distributions along the search path
+_SOURCES = os.sep + "linecache.py"
 _REMOVER, _WALKER = "_rmtree", "_fwalk"  # of shutil and os: they open names below a folder that no event tells
 
 
@@ -20,10 +21,11 @@ def nearest_reader(event: str) -> str:
     stack, else empty."""
     frame = sys._getframe(1)
     found = ""
+    shows_source = False  # torch looks at the source of whoever imports it
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith("<frozen importlib"):
-            if found and event == "open":  # a package that reads its configuration when it is imported
+            if found and event == "open" and not shows_source:  # a package reads its configuration at import
                 return found
             if frame.f_code.co_name != "get_data":  # pkgutil.get_data reads data, not code
                 return "import"
@@ -35,6 +37,8 @@ def nearest_reader(event: str) -> str:
             return "import"
         elif is_installed(file):
             found = "library"
+        elif file.endswith(_SOURCES):
+            shows_source = True
         frame = frame.f_back  # type: ignore[assignment]
     return found
 
