@@ -12,7 +12,7 @@ from typing import Any
 from mobuild.onnxmodel import branches
 from mobuild.onnxmodel.origins import CONSTANT, Origins
 from mobuild.onnxmodel.qdq import refused
-from mobuild.onnxmodel.walk import node_name, nodes
+from mobuild.onnxmodel.walk import is_onnx, node_name, nodes
 
 _RESIZED_BY = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
 _UINT8_TAKERS = ("Cast", "CastLike", "Identity", "Shape", "Size")
@@ -28,8 +28,8 @@ def signs(model: Any) -> dict[str, dict[str, str]]:
     inputs, outputs = _uint8_inputs(model), {each.name for each in model.graph.output}
     for node in nodes(model):
         look = _LOOKS.get(node.op_type)
-        signed = [*(look(node, origins) if look and not node.domain else ())]
-        if not node.domain and _value(node, "broadcast", 0):  # of opsets before 7
+        signed = [*(look(node, origins) if look and is_onnx(node) else ())]
+        if is_onnx(node) and _value(node, "broadcast", 0):  # of opsets before 7
             signed.append(("legacy_broadcast", node.op_type))
         if inputs.intersection(node.input) and node.op_type not in _UINT8_TAKERS:
             signed.append(("uint8_compute", node.op_type))
@@ -56,15 +56,16 @@ def _uint8_inputs(model: Any) -> set[str]:
 
 def _makes_uint8(node: Any, origins: Origins) -> bool:
     """Whether it is a Cast to uint8 of what no simplifier folds."""
-    is_cast = node.op_type == "Cast" and not node.domain and _value(node, "to", 1) == _UINT8
+    is_cast = node.op_type == "Cast" and is_onnx(node) and _value(node, "to", 1) == _UINT8
     return is_cast and origins.of(node.input[0]) != CONSTANT
 
 
 def _value(node: Any, name: str, default: Any = None) -> Any:
+    """The value of an attribute; `default` where it is left out, or comes from the call of a function."""
     import onnx
 
     for each in node.attribute:
-        if each.name == name:
+        if each.name == name and not each.ref_attr_name:
             value = onnx.helper.get_attribute_value(each)
             return value.decode(errors="replace") if isinstance(value, bytes) else value
     return default

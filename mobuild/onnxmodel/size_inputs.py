@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mobuild.onnxmodel.walk import nodes
+from mobuild.onnxmodel.walk import is_onnx, nodes
 
 _INT32, _INT64 = 6, 7  # onnx.TensorProto
 _SIZED_BY = {  # operator → its inputs that say how large the output is
@@ -30,7 +30,7 @@ def size_inputs(model: Any) -> list[str]:
     waiting = [
         node.input[i]
         for node in nodes(model)
-        if not node.domain
+        if is_onnx(node)
         for i in _SIZED_BY.get(node.op_type, ())
         if i < len(node.input)
     ]
@@ -40,7 +40,7 @@ def size_inputs(model: Any) -> list[str]:
             continue
         found.add(name)
         producer = producers.get(name)
-        if producer is not None and not producer.domain and producer.op_type in _HAND_ON:
+        if producer is not None and is_onnx(producer) and producer.op_type in _HAND_ON:
             waiting += producer.input
     return [each.name for each in model.graph.input if each.name in found and _may_hold(each.type.tensor_type)]
 

@@ -27,7 +27,12 @@ def nodes(model: Any) -> Iterator[Any]:
 
 def operator(node: Any) -> str:
     """`Conv`, or `domain::name` for an operator of another domain."""
-    return f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else str(node.op_type)
+    return str(node.op_type) if is_onnx(node) else f"{node.domain}::{node.op_type}"
+
+
+def is_onnx(node: Any) -> bool:
+    """Whether the operator is of ONNX's own domain, which has two names."""
+    return node.domain in ("", "ai.onnx")
 
 
 def node_name(node: Any) -> str:

@@ -178,3 +178,27 @@ def test_every_common_operator_is_in_every_tensorrt() -> None:
     from mobuild.facts.operators import operator
 
     assert {name for name in COMMON if operator(name, "8.5").word not in ("yes", "limited")} == set()
+
+
+@pytest.mark.parametrize(
+    ("operator", "name", "given"),
+    [("Cast", "to", 1), ("ScatterND", "reduction", "add"), ("MaxPool", "dilations", [2]), ("Resize", "antialias", 1)],
+)
+def test_an_attribute_that_the_call_of_a_function_gives_is_no_sign(operator: str, name: str, given: Any) -> None:
+    inner = helper.make_node(operator, ["a"], ["b"])
+    kind = helper.make_attribute(name, given).type
+    inner.attribute.add(name=name, ref_attr_name="wanted", type=kind)
+    own = helper.make_function("local", "Own", ["a"], ["b"], [inner], [helper.make_opsetid("", 18)], ["wanted"])
+    call = helper.make_node("Own", ["x"], ["y"], domain="local", wanted=given)
+    made = model([call], [value("x", ["n", 4])], [value("y", None)])
+    made.functions.append(own)
+
+    assert signs(made) == {}
+
+
+def test_both_names_of_the_domain_of_onnx_are_read() -> None:
+    node = helper.make_node("ScatterND", ["x", "i", "x"], ["y"], domain="ai.onnx", reduction="add")
+
+    assert signs(model([node], [value("x", ["n", 4])], [value("y", None)])) == {
+        "scatter_reduction": {"y": "reduction add"}
+    }
