@@ -165,7 +165,8 @@ def _check_against(value: Any, where: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Whether a value is a limit; beside NaN, nothing is too much or too little."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
 
 
 def own_limits(kind: str, constraints: Constraints) -> dict[str, Any]:

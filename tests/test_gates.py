@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +97,12 @@ def test_an_unknown_constraint_is_named() -> None:
         check({"acuracy_drop": 0.1}, "recipe 'det'")
 
     assert caught.value.message == "recipe 'det': unknown constraint 'acuracy_drop'. Did you mean 'accuracy_drop'?"
+
+
+@pytest.mark.parametrize("limits", [{"engine_mb": math.nan}, {"against": {"ref": "v1", "accuracy_drop": math.nan}}])
+def test_a_limit_that_nothing_exceeds_is_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="expected a number, found nan"):
+        check(limits, "recipe 'det'")
 
 
 @pytest.fixture(scope="module")
