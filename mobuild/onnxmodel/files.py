@@ -19,6 +19,7 @@ from mobuild.errors import NodeFailed
 MODEL_NAME = "model.onnx"
 DATA_NAME = "model.onnx.data"
 _DTYPES = {"float": "float32", "double": "float64"}
+_WORDS = 400  # of what a reader says of a file: its text formats repeat the file
 EXTERNAL_BYTES = 3 << 29  # 1.5 GiB: leaves room below protobuf's 2 GiB for what tools add
 
 
@@ -134,13 +135,11 @@ def tensor_bytes(model: Any) -> int:
 
 def weight_bytes(model: Any) -> dict[str, int]:
     """Bytes of constants by type. External data need not be loaded."""
-    import onnx
-
-    from mobuild.onnxmodel.walk import tensors
+    from mobuild.onnxmodel.walk import tensors, type_name
 
     found: Counter[str] = Counter()
     for tensor in tensors(model):
-        name = onnx.TensorProto.DataType.Name(tensor.data_type).lower()
+        name = type_name(tensor.data_type).lower()
         found[_DTYPES.get(name, name)] += size_bytes(tensor)
     return dict(sorted(found.items()))
 
@@ -149,12 +148,14 @@ def size_bytes(tensor: Any) -> int:
     """Bytes of one tensor's data, from its type and dimensions: external data is not read."""
     import onnx
 
+    from mobuild.onnxmodel.walk import type_name
+
     if tensor.data_type == onnx.TensorProto.STRING:
         return sum(len(text) for text in tensor.string_data)
     count = 1
     for dim in tensor.dims:
         count *= dim
-    bits = _BITS.get(onnx.TensorProto.DataType.Name(tensor.data_type), 8)
+    bits = _BITS.get(type_name(tensor.data_type), 8)
     return (count * bits + 7) // 8
 
 
@@ -195,15 +196,18 @@ def _copy(source: Path, target: Path) -> None:
 
 def _parse(file: Path) -> Any:
     import onnx
+    from google.protobuf import json_format, text_format  # type: ignore[import-untyped,unused-ignore]
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 
+    # onnx reads .json, .textproto and the like as text
+    unreadable = (DecodeError, json_format.ParseError, text_format.ParseError, onnx.parser.ParseError, UnicodeError)
     try:
         model = onnx.load(str(file), load_external_data=False)
     except FileNotFoundError as error:
         raise NodeFailed(f"'{file}': expected an ONNX file, found none") from error
-    except DecodeError as error:
+    except unreadable as error:
         raise NodeFailed(
-            f"'{file}': expected an ONNX model, found {file.stat().st_size} bytes that are none ({error})",
+            f"'{file}': expected an ONNX model, found {file.stat().st_size} bytes that are none ({one_line(error)})",
             "the file is damaged or of another format; fetch or export it again",
         ) from error
     if not model.HasField("graph") or not model.opset_import:
@@ -212,6 +216,11 @@ def _parse(file: Path) -> Any:
             "the file is damaged or cut short; fetch or export it again",
         )
     return model
+
+
+def one_line(error: Exception) -> str:
+    """The words of an error in one line that is not too long."""
+    return " ".join(str(error).split())[:_WORDS] or type(error).__name__
 
 
 def _checked_data_files(model: Any, file: Path) -> list[Path]:
@@ -227,8 +236,17 @@ def _locations(model: Any) -> Iterator[tuple[str, int]]:
     for tensor in tensors(model):
         if tensor.data_location == tensor.EXTERNAL:
             place = {entry.key: entry.value for entry in tensor.external_data}
-            length = int(place.get("length", 0)) or size_bytes(tensor)
-            yield place.get("location", ""), int(place.get("offset", 0)) + length
+            length = _number(tensor, place.get("length", "0")) or size_bytes(tensor)
+            yield place.get("location", ""), _number(tensor, place.get("offset", "0")) + length
+
+
+def _number(tensor: Any, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise NodeFailed(
+            f"tensor {tensor.name!r}: expected the offset and length of its external data in bytes, found {text!r}",
+            "the file is damaged; fetch or export it again",
+        )
+    return int(text)
 
 
 def _checked(file: Path, location: str, needed_bytes: int) -> Path:

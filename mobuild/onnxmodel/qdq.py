@@ -13,7 +13,7 @@ from typing import Any
 
 from mobuild.errors import NodeFailed
 from mobuild.onnxmodel.files import size_bytes
-from mobuild.onnxmodel.walk import node_name, nodes, operator, tensors
+from mobuild.onnxmodel.walk import node_name, nodes, operator, tensors, type_name
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 INTEGER = frozenset(
@@ -105,7 +105,6 @@ def refused(model: Any) -> Iterator[tuple[str, str, str]]:
 
     What lies in external data that was not loaded is not judged, nor is a zero point that other nodes make.
     """
-    import onnx
     from onnx import numpy_helper
 
     constants = _constants(model)
@@ -119,7 +118,7 @@ def refused(model: Any) -> Iterator[tuple[str, str, str]]:
         data = constants.get(node.input[0]) if node.op_type == DEQUANTIZE else None
         typed = point or data
         number = typed.data_type if typed else _output_type(node)
-        kind = onnx.TensorProto.DataType.Name(number) if number else ""
+        kind = type_name(number) if number else ""
         if kind == "INT32":
             yield "bias", name, f"dequantises {node.input[0]!r} of int32, a bias"
         elif _is_read(point, kind) and (zeros := numpy_helper.to_array(point)).any():

@@ -12,7 +12,7 @@ from typing import Any
 from mobuild.onnxmodel import branches
 from mobuild.onnxmodel.origins import CONSTANT, Origins
 from mobuild.onnxmodel.qdq import refused
-from mobuild.onnxmodel.walk import is_onnx, node_name, nodes
+from mobuild.onnxmodel.walk import is_onnx, node_name, nodes, type_name
 
 _RESIZED_BY = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
 _UINT8_TAKERS = ("Cast", "CastLike", "Identity", "Shape", "Size")
@@ -135,9 +135,7 @@ def _slice(node: Any, origins: Origins) -> Iterator[tuple[str, str]]:
 
 
 def _cast(node: Any, origins: Origins) -> Iterator[tuple[str, str]]:
-    import onnx
-
-    name = onnx.TensorProto.DataType.Name(_value(node, "to", 1))
+    name = type_name(_value(node, "to", 1))
     if name in ("STRING", "UINT16", "UINT32", "UINT64", "INT16", "COMPLEX64", "COMPLEX128"):
         yield "cast_type", f"to {name.lower()}"
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mobuild.errors import NodeFailed
 from mobuild.onnxmodel.files import load, size_bytes, weight_bytes
 from mobuild.onnxmodel.lasting import lasting
+from mobuild.onnxmodel.malformed import refuse_malformed
 from mobuild.onnxmodel.signs import signs
 from mobuild.onnxmodel.size_inputs import size_inputs
 from mobuild.onnxmodel.stamp import needed_ir
-from mobuild.onnxmodel.walk import graphs, node_name, nodes, operator, tensors
+from mobuild.onnxmodel.walk import graphs, node_name, nodes, operator, tensors, type_name
 
 RANGE_PREFIX = "mobuild.range."
 _DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
@@ -58,13 +60,26 @@ def summary(path: Path) -> dict[str, Any]:
     looks up; `activations`: different types and shapes of tensors inside, the largest first; `size_inputs` as
     `size_inputs.size_inputs` says.
     """
-    return _whole(load(path, external_data=False))
+    return _told(path, _whole)
 
 
 def foreign_summary(path: Path) -> dict[str, Any]:
     """`summary` of a file that mobuild did not make, and `lasting`: the nodes that no simplifier takes away."""
+    return _told(path, lambda model: {**_whole(model), "lasting": sorted(lasting(model))})
+
+
+def _told(path: Path, tell: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """What `tell` says of the model at `path`.
+
+    Raises:
+        NodeFailed: the model is none, or a node lacks its input, an attribute is of another type, and so on.
+    """
     model = load(path, external_data=False)
-    return {**_whole(model), "lasting": sorted(lasting(model))}
+    try:
+        return tell(model)
+    except (IndexError, TypeError, ValueError):
+        refuse_malformed(model, path)
+        raise  # a fault of ours
 
 
 def _whole(model: Any) -> dict[str, Any]:
@@ -117,9 +132,13 @@ def axes(tensor: Mapping[str, Any]) -> tuple[int | str, ...]:
 
 
 def ranges(model: Any) -> dict[str, list[float]]:
-    """Input → [low, high] as `mobuild.range.<input>` says; both ints for an integer input."""
+    """Input → [low, high] as `mobuild.range.<input>` says; both ints for an integer input.
+
+    Raises:
+        NodeFailed: what it says is no range.
+    """
     return {
-        each.key[len(RANGE_PREFIX) :]: [_number(word) for word in each.value.split(",")]
+        each.key[len(RANGE_PREFIX) :]: _range(each.key, each.value)
         for each in model.metadata_props
         if each.key.startswith(RANGE_PREFIX)
     }
@@ -173,10 +192,8 @@ def _activations(model: Any) -> list[list[Any]]:
 
 
 def _tensor(value: Any) -> dict[str, Any]:
-    import onnx
-
     kind = value.type.tensor_type
-    name = onnx.TensorProto.DataType.Name(kind.elem_type)
+    name = type_name(kind.elem_type)
     shape = [_dim(dim) for dim in kind.shape.dim] if kind.HasField("shape") else None
     return {"name": value.name, "dtype": _DTYPES.get(name, name.lower()), "shape": shape}
 
@@ -185,6 +202,20 @@ def _dim(dim: Any) -> Any:
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None  # some exporters write -1 for an axis without a name
     return dim.dim_param or None
+
+
+def _range(key: str, text: str) -> list[Any]:
+    try:
+        low, high = map(_number, text.split(","))
+        is_range = low <= high
+    except ValueError:
+        is_range = False
+    if not is_range:
+        raise NodeFailed(
+            f"metadata {key!r} of the model: expected 'low,high', found {text!r}",
+            "mobuild writes it where an input has a range: take it out of the file, or put both numbers there",
+        )
+    return [low, high]
 
 
 def _number(word: str) -> Any:

@@ -30,6 +30,14 @@ def operator(node: Any) -> str:
     return str(node.op_type) if is_onnx(node) else f"{node.domain}::{node.op_type}"
 
 
+def type_name(number: int) -> str:
+    """The name of a tensor's type as ONNX has it, `FLOAT`; `TYPE99` of one that the onnx here does not know."""
+    import onnx
+
+    kinds = onnx.TensorProto.DataType
+    return str(kinds.Name(number)) if number in kinds.values() else f"TYPE{number}"
+
+
 def is_onnx(node: Any) -> bool:
     """Whether the operator is of ONNX's own domain, which has two names."""
     return node.domain in ("", "ai.onnx")
