@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Mapping, Sequence
 
 from mobuild.backend import Profile
 from mobuild.backends.network_builder import Builder, lacking_types
-from mobuild.backends.trtexec import polygraphy_shapes
+from mobuild.backends.trtexec import polygraphy_shapes, unsaid
 from mobuild.engine_errors import runtime_errors
 from mobuild.errors import ConfigError, NodeFailed
 from mobuild.libraries import PLUGINS, given
@@ -106,8 +106,9 @@ class TensorRTRTX:
         words += ["--profiling-verbosity", "layer_names_only"]  # Polygraphy's own default gives other bytes
         words += ["--compute-capabilities", *capabilities(self.compute_capabilities)]
         words += ["--plugins", *self.plugins] if self.plugins else []
-        unsaid = [*(f"raw.{name}={self.raw[name]}" for name in self.raw), *([f"hook {self.hook}"] if self.hook else [])]
-        lines = [f"# TensorRT-RTX {version}", *(f"# not said below: {each}" for each in unsaid)]
+        left_out = [f"raw.{name}={value}" for name, value in self.raw.items()]
+        left_out += [f"hook {self.hook}"] if self.hook else []
+        lines = [f"# TensorRT-RTX {version}", *map(unsaid, left_out)]
         return "\n".join([*lines, f"POLYGRAPHY_USE_TENSORRT_RTX=1 {shlex.join(words)}"])
 
 

@@ -27,11 +27,16 @@ def command(backend: Any, model: str, profiles: Sequence[Profile], precision: st
     words += [word for word in _options(backend, profiles, left_out) if _is_current(word, version, left_out)]
     lines = [
         f"# TensorRT {version}{_unknown(version)}",
-        *(f"# not said below: {text}" for text in left_out),
+        *map(unsaid, left_out),
         shlex.join(words),
     ]
     polygraphy = shlex.join(_polygraphy(backend, model, profiles, precision, out, version))
     return "\n".join([*lines, "# or, with the pip packages, which have no trtexec:", f"# {polygraphy}"])
+
+
+def unsaid(text: str) -> str:
+    """The comment, one line of a shell whatever is in it, for what a command line cannot say."""
+    return f"# not said below: {' '.join(text.split())}"
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -112,7 +117,7 @@ def _pools(backend: Any) -> Iterator[str]:
     yield f"workspace:{parse_size(backend.workspace) / 2**20:g}M"
     for member, pool in POOLS.items():
         if member in backend.raw:
-            yield f"{pool}:{parse_size(backend.raw[member]) / 2**10:g}K"
+            yield f"{pool}:{parse_size(backend.raw[member], f'raw.{member}') / 2**10:g}K"
 
 
 def _raw(raw: Mapping[str, Any], left_out: list[str]) -> Iterator[str]:
@@ -125,7 +130,7 @@ def _raw(raw: Mapping[str, Any], left_out: list[str]) -> Iterator[str]:
             yield switch
         elif name in NUMBERS:
             yield f"{NUMBERS[name]}={value}"
-        elif value in members:
+        elif isinstance(value, str) and value in members:
             yield f"{flag}={members[value]}"
         elif name not in POOLS and not (name == "default_device_type" and "DLA_core" in raw):
             left_out.append(f"raw.{name}={value}")

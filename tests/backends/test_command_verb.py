@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import engine_nets
 import onnx
@@ -15,6 +16,7 @@ import onnx.version_converter
 import pytest
 
 from mobuild.backends.tensorrt import TensorRT
+from mobuild.backends.tensorrt_rtx import TensorRTRTX
 from mobuild.facts.features import flag
 from tests.projects import Project
 
@@ -288,6 +290,16 @@ def test_what_only_the_api_can_set_is_told() -> None:
     told = TensorRT("8.9", raw={"engine_capability": "SAFETY"}).command("m.onnx", PROFILES, "fp32", "e.plan", "11.4")
 
     assert "# not said below: raw.engine_capability=SAFETY\n" in told
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [("a\ntouch b", "a touch b"), ([1, 2], "[1, 2]"), ({"a": "b\nc"}, "{'a': 'b\\nc'}")]
+)
+def test_what_is_not_said_stays_in_its_comment(value: Any, said: str) -> None:
+    for backend in (TensorRT("8.9", raw={"own": value}), TensorRTRTX("8.9", raw={"own": value})):
+        told = backend.command("m.onnx", PROFILES, "fp32", "e.plan", "11.4")
+
+        assert f"\n# not said below: raw.own={said}\n" in told
 
 
 def test_polygraphy_knows_every_flag_that_is_told() -> None:
