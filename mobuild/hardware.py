@@ -6,7 +6,12 @@ on those share an artifact. The whole row serves the contracts and the choice of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields
+
+from mobuild.errors import ConfigError
+
+_CAPABILITY = re.compile(r"([1-9][0-9]*\.[0-9])?")
 
 
 @dataclass(frozen=True)
@@ -36,3 +41,21 @@ class Hardware:
     source: str = ""
     confidence: str = "?"
     uncertain: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse facts that are none, whoever wrote them down.
+
+        Raises:
+            ConfigError: names the field.
+        """
+        if not _CAPABILITY.fullmatch(self.compute_capability):
+            raise ConfigError(
+                f"compute_capability: expected the form '8.9', found {self.compute_capability!r}",
+                'compute_capability: "8.9"; nvidia-smi --query-gpu=compute_cap --format=csv tells it',
+            )
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, (int, float)) and value < 0:
+                raise ConfigError(
+                    f"{each.name}: expected a number from 0 on, found {value}", "leave it out where it is not known"
+                )

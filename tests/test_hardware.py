@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
 
 from mobuild.facts.releases import releases
 from mobuild.hardware import Hardware
@@ -170,6 +171,38 @@ def test_a_misspelt_card_or_slice_is_answered_with_the_nearest(tmp_path: Path, n
     assert first == f"error: there is no hardware '{name}'. Did you mean {near}?"
     assert cards.startswith("  hardware: a10, a100, ")
     assert slices.startswith("  MIG slices of a100_40, a100_80, a30, h100_sxm, h200: hardware=a100_40/1g.5gb")
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ("{compute_capability: 8.9.1}", "compute_capability: expected the form '8.9', found '8.9.1'"),
+        ("{compute_capability: sm_89}", "compute_capability: expected the form '8.9', found 'sm_89'"),
+        ('{compute_capability: "12"}', "compute_capability: expected the form '8.9', found '12'"),
+        ("{memory_gib: -24}", "memory_gib: expected a number from 0 on, found -24.0"),
+        ("{sms: -2}", "sms: expected a number from 0 on, found -2"),
+    ],
+)
+def test_facts_of_a_file_that_are_none_are_named(tmp_path: Path, facts: str, said: str) -> None:
+    project = Project(tmp_path, tmp_path / "cache")
+    own = {"name": "mine", "vendor": "nvidia", "backends": ["tensorrt"], **yaml.safe_load(facts)}
+    project.write("conf/hardware/mine.yaml", yaml.safe_dump(own))
+
+    done = project.mobuild("check", "model=m.onnx", "hardware=mine", "backend=tensorrt", check=False)
+
+    assert (done.status, done.err.splitlines()[0]) == (2, f"error: conf/hardware/mine.yaml: {said}")
+
+
+def test_a_misspelt_backend_of_a_file_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    project = Project(tmp_path, tmp_path / "cache")
+    project.write("conf/hardware/mine.yaml", "name: mine\nvendor: nvidia\nbackends: [tensort]\n")
+
+    done = project.mobuild("check", "model=m.onnx", "hardware=mine", check=False)
+
+    assert (done.status, done.err.splitlines()[0]) == (
+        2,
+        "error: conf/hardware/mine.yaml, field 'backends': there is no backend 'tensort'. Did you mean 'tensorrt'?",
+    )
 
 
 def test_an_amd_card_is_refused_with_what_is_left(tmp_path: Path) -> None:

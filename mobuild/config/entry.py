@@ -170,7 +170,7 @@ def compose_hardware(words: Words, project: Project) -> tuple[Hardware, str]:
     with hydra_for(project):
         try:
             config = compose_again(overrides)
-            hardware = hardware_of(config)  # which takes the node `hydra` out of it
+            hardware = hardware_of(config, project)  # which takes the node `hydra` out of it
             return hardware, read_settings(config, project).format
         except Exception as error:
             raise explained(error, project) from error

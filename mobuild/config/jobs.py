@@ -13,13 +13,13 @@ from mobuild import device, gates
 from mobuild.config.build_node import construct
 from mobuild.config.compose import compose_again
 from mobuild.config.project import Project
-from mobuild.config.reading import DEVICE, asked_device, plain, raw, same, variables_read
+from mobuild.config.reading import DEVICE, asked_device, conf_names, plain, raw, same, variables_read
 from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_CHOICE
 from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
 from mobuild.config.variant import Point, variant_name
 from mobuild.contract.findings import Finding
-from mobuild.errors import ConfigError, MobuildError, NoBackend
+from mobuild.errors import ConfigError, MobuildError, NoBackend, did_you_mean
 from mobuild.graph import NodeSpec, build_graph
 from mobuild.hardware import Hardware
 from mobuild.job import Job, Settings, Unmade
@@ -104,18 +104,20 @@ def recipe_nodes(config: DictConfig, project: Project) -> RecipeNodes:
 def _nodes(
     app: DictConfig, choices: Mapping[str, str], project: Project, equals: dict[object, NodeSpec]
 ) -> RecipeNodes:
-    hardware = same(project, "hardware", [choices.get("hardware"), raw(app.hardware)], lambda: _hardware(app, choices))
+    hardware = same(
+        project, "hardware", [choices.get("hardware"), raw(app.hardware)], lambda: _hardware(app, choices, project)
+    )
     return RecipeNodes(app, choices.get("recipe", ""), hardware, project, equals)
 
 
-def hardware_of(config: DictConfig) -> Hardware:
+def hardware_of(config: DictConfig, project: Project) -> Hardware:
     """The hardware that `config` (with its `hydra` node) chooses; no recipe is needed.
 
     Raises:
         ConfigError: its file cannot be understood.
     """
     composed = Composed.of(config)
-    return _hardware(_app(composed), composed.choices)
+    return _hardware(_app(composed), composed.choices, project)
 
 
 def _app(composed: Composed) -> DictConfig:
@@ -154,7 +156,7 @@ def _constraints(app: DictConfig, recipe: str) -> dict[str, Any]:
     return constraints
 
 
-def _hardware(app: DictConfig, choices: Mapping[str, str]) -> Hardware:
+def _hardware(app: DictConfig, choices: Mapping[str, str], project: Project) -> Hardware:
     name = choices.get("hardware")
     if not app.hardware:
         raise ConfigError(
@@ -166,6 +168,14 @@ def _hardware(app: DictConfig, choices: Mapping[str, str]) -> Hardware:
     fields = {"_target_": "mobuild.hardware.Hardware", **plain(app, "hardware", f"hardware {name!r}")}
     hardware = construct(fields, f"conf/hardware/{name}.yaml")
     assert isinstance(hardware, Hardware)
+    known = conf_names(project, "backend")
+    for backend in hardware.backends:
+        if backend not in known:
+            raise ConfigError(
+                f"conf/hardware/{name}.yaml, field 'backends': there is no backend {backend!r}."
+                f"{did_you_mean(backend, known)}",
+                f"Backends: {', '.join(known)}",
+            )
     return hardware
 
 
