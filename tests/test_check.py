@@ -126,6 +126,16 @@ def test_findings_are_sarif_for_code_scanning(tmp_path: Path) -> None:
     assert place["artifactLocation"]["uri"] == "recipes/toy.yaml"
 
 
+def test_a_finding_about_a_model_without_a_recipe_lies_at_its_file(files: Project) -> None:
+    onnx.save(matmul(), files.root / "my größe 7%.onnx")
+
+    done = files.mobuild("check", "model='my größe 7%.onnx'", "hardware=l4", "format=sarif", check=False)
+
+    (result,) = json.loads(done.out)["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "my%20gr%C3%B6%C3%9Fe%207%25.onnx"
+
+
 def test_format_of_another_verb_is_not_understood(files: Project) -> None:
     put(files, matmul())
 

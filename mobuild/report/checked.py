@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import mobuild
 from mobuild.contract.codes import FAMILIES, SAYS
@@ -19,7 +20,8 @@ _RANK = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class Place:
-    """What a finding is about: variants of a recipe, the node (empty: the configuration), the recipe's file.
+    """What a finding is about: variants of a recipe, the node (empty: the configuration), the recipe's file or else
+    the model's.
 
     `model` is the path of a model that stands for the recipe, where the recipe's name has digits for its folder.
     """
@@ -119,5 +121,6 @@ def _result(place: Place, finding: Finding) -> dict[str, Any]:
 
 
 def _relative(file: str) -> str:
+    """The file as a reference that a URI allows: of a name, blanks and the like are written by their numbers."""
     path = Path(file)
-    return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else path.as_uri()
+    return quote(path.relative_to(Path.cwd()).as_posix()) if path.is_relative_to(Path.cwd()) else path.as_uri()

@@ -15,6 +15,7 @@ from mobuild import definitions, elsewhere, judging
 from mobuild.contract.codes import OF_GRAPHS
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError, NodeFailed
+from mobuild.graph import local_source
 from mobuild.job import Job, Unmade
 from mobuild.node import code_references
 from mobuild.planner import Planner
@@ -147,7 +148,13 @@ class _Job:
 
 def _place(job: Job | Unmade, node: str) -> Place:
     recipe = job.lock.with_suffix(".yaml")
-    return Place(job.recipe, job.variant, node, str(recipe) if recipe.is_file() else "", _model(job))
+    return Place(job.recipe, job.variant, node, str(recipe) if recipe.is_file() else _source(job), _model(job))
+
+
+def _source(job: Job | Unmade) -> str:
+    """The file that a model without a recipe is; code scanning takes no finding without a file."""
+    specs = () if isinstance(job, Unmade) else job.graph.nodes.values()
+    return next((str(file) for spec in specs if (file := local_source(spec))), "")
 
 
 def _model(job: Job | Unmade) -> str:
