@@ -161,6 +161,33 @@ def test_memory_refuses_on_a_measured_card_alone(confidence: str, severity: str)
     assert said_of(replace(RTX, hardware=card, precision="fp16"), BIG, is_final=False) == [("F5", "note")]
 
 
+@pytest.mark.parametrize("what", ["weights", "activations"])
+@pytest.mark.parametrize(
+    ("precision", "fits_gib", "options", "quantize_nodes", "is_final"),
+    [
+        ("fp32", 3.1, {}, 0, True),
+        ("fp16", 3.1, {}, 0, True),
+        ("fp16", 1.6, {}, 0, False),
+        ("fp16", 1.6, {"typing": "weak"}, 0, True),
+        ("int8", 0.8, {}, 0, False),
+        ("int8", 0.8, {}, 4, True),
+        ("int8", 0.8, {"typing": "weak"}, 0, True),
+    ],
+)
+def test_memory_counts_what_a_precision_leaves(
+    what: str, precision: str, fits_gib: float, options: dict[str, Any], quantize_nodes: int, is_final: bool
+) -> None:
+    made = BIG if what == "weights" else {"activations": [["float32", [3 << 28]]]}
+    made = {**made, "quantize_nodes": quantize_nodes}
+
+    for memory_gib, codes in ((fits_gib, []), (fits_gib - 0.2, ["M1"])):
+        card = Hardware("here", "nvidia", compute_capability="8.9", memory_gib=memory_gib, confidence="M")
+        wanted = replace(on_card("l4", version="10.9"), hardware=card, precision=precision, options=options)
+        said = said_of(wanted, made, is_final=is_final)
+
+        assert [code for code, _ in said if code == "M1"] == codes
+
+
 def test_memory_counts_the_largest_tensors_at_the_largest_sizes() -> None:
     inside = {"activations": [["float32", ["batch", 1 << 20, 64]], ["float32", ["batch", 1 << 20, 64]]]}
 

@@ -14,7 +14,7 @@ from mobuild.profiles import check_shapes
 from mobuild.units import parse_size
 
 _BYTES = {"float64": 8, "int64": 8, "uint64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
-_HALF = ("fp16", "bf16", "int8")
+_TIMES_SMALLER = {"fp16": 2, "bf16": 2, "int8": 4}  # than float32, at best
 
 
 def engine_fits(model: Model) -> tuple[Finding, ...]:
@@ -47,17 +47,30 @@ def _severity(request: Request) -> str:
 
 
 def _weight_bytes(model: Model) -> float:
-    """Bytes of the weights in the engine's precision: float32 halves on the way where a lower one is asked for."""
+    """Bytes of the weights in the engine's precision, at least."""
     types: Mapping[str, int] = model.summary.get("types") or {"float32": model.summary["initializer_bytes"]}
-    halves = not model.is_final and model.request.precision in _HALF
-    return sum(size / 2 if halves and dtype == "float32" else size for dtype, size in types.items())
+    return sum(size / _times_smaller(model, dtype) for dtype, size in types.items())
 
 
-def _tensor_bytes(model: Model) -> int:
+def _times_smaller(model: Model, dtype: str) -> int:
+    """How many times smaller the engine may hold what the model holds in a type.
+
+    A lower precision comes to float32 on the way, or by flags of the builder (weak typing); where Q/DQ are in the graph
+    already, the builder quantises float32 weights itself.
+    """
+    precision, is_weak = model.request.precision, model.request.options.get("typing") == "weak"
+    is_lowered = not model.is_final or is_weak or (precision == "int8" and bool(model.summary["quantize_nodes"]))
+    return _TIMES_SMALLER.get(precision, 1) if is_lowered and dtype == "float32" else 1
+
+
+def _tensor_bytes(model: Model) -> float:
     """Bytes of inputs, outputs and the two largest tensors inside; what has an axis of unknown size is left out."""
     sizes = _largest_sizes(model)
     ends = [_bytes(each["dtype"], axes(each), sizes) for word in ("inputs", "outputs") for each in model.summary[word]]
-    inside = sorted(_bytes(dtype, shape, sizes) for dtype, shape in model.summary.get("activations", ()))
+    inside = sorted(
+        _bytes(dtype, shape, sizes) / _times_smaller(model, dtype)
+        for dtype, shape in model.summary.get("activations", ())
+    )
     return sum(ends) + sum(inside[-2:])
 
 
