@@ -29,6 +29,7 @@ Sizes = Mapping[str, Tuple[Any, Any, Any]]
 
 Shapes = Union[Mapping[str, Any], Sequence[Mapping[str, Any]]]
 
+_NO_TENSORS = ("sequence", "optional", "map")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # a key of a command line
 
 
@@ -154,6 +155,11 @@ def _lists(name: str, found: Sequence[Any]) -> tuple[Any, Any, Any]:
 def _axes(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of all dynamic axes of the inputs, in their order."""
     for entry in summary["inputs"]:
+        if entry["dtype"] in _NO_TENSORS:
+            raise Refused(
+                f"input {entry['name']!r}: expected a tensor, found the type {entry['dtype']}",
+                "engines take tensors alone: export the model with one in its place",
+            )
         if entry["shape"] is None:
             raise Refused(
                 f"input {entry['name']!r}: the model declares no shape, so no size can be given",

@@ -157,6 +157,12 @@ def test_unnamed_axis_goes_by_input_and_place() -> None:
             "input 'x': the model declares no shape, so no size can be given",
             "export the model with a shape for every input",
         ),
+        (
+            {"inputs": [{"name": "s", "dtype": "sequence", "shape": None}]},
+            {},
+            "input 's': expected a tensor, found the type sequence",
+            "engines take tensors alone: export the model with one in its place",
+        ),
     ],
 )
 def test_shapes_that_do_not_fit_the_model_are_refused(summary: Any, shapes: Any, message: str, hint: str) -> None:

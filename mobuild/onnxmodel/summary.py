@@ -192,7 +192,10 @@ def _activations(model: Any) -> list[list[Any]]:
 
 
 def _tensor(value: Any) -> dict[str, Any]:
-    kind = value.type.tensor_type
+    held = value.type.WhichOneof("value") or "tensor_type"
+    if held not in ("tensor_type", "sparse_tensor_type"):
+        return {"name": value.name, "dtype": held[: -len("_type")], "shape": None}  # sequence, optional, map
+    kind = getattr(value.type, held)
     name = type_name(kind.elem_type)
     shape = [_dim(dim) for dim in kind.shape.dim] if kind.HasField("shape") else None
     return {"name": value.name, "dtype": _DTYPES.get(name, name.lower()), "shape": shape}

@@ -65,6 +65,16 @@ def test_a_type_that_onnx_does_not_know_here_is_told_by_its_number(tmp_path: Pat
     assert (told["inputs"][0]["dtype"], told["types"]) == ("type99", {"type99": 3})
 
 
+@pytest.mark.parametrize("word", ["sequence", "optional"])
+def test_an_input_that_is_no_tensor_says_what_it_is(tmp_path: Path, word: str) -> None:
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, ["n", 4])
+    kind = {"sequence": helper.make_sequence_type_proto, "optional": helper.make_optional_type_proto}[word](tensor)
+    made = of(helper.make_node("Relu", ["x"], ["y"]))
+    made.graph.input.append(helper.make_value_info("s", kind))
+
+    assert summary(written(tmp_path, made))["inputs"][1] == {"name": "s", "dtype": word, "shape": None}
+
+
 @pytest.mark.parametrize("text", ["abc", "1", "1,2,3", "1,", "nan,nan", "2,1"])
 def test_metadata_that_is_no_range_is_named(tmp_path: Path, text: str) -> None:
     made = of(helper.make_node("Relu", ["x"], ["y"]))
