@@ -38,6 +38,8 @@ BIG = {"initializer_bytes": 3 << 30, "types": {"float32": 3 << 30}}
         (on_card("l4", version="10.5"), {"opsets": {"ai.onnx": 21}}, [("R9", "warning")]),  # its range is not sure
         (on_card("l4", version="12.0"), {"opsets": {"ai.onnx": 30}}, [("R9", "warning")]),
         (TENSORRT, {"opsets": {"ai.onnx": 8}}, [("R9", "error")]),
+        (TENSORRT, {"opsets": {"ai.onnx": 0}}, [("R9", "error")]),
+        (TENSORRT, {"opsets": {"ai.onnx.ml": 3}}, []),
         (RTX, {"opsets": {"ai.onnx": 99}}, [("R9", "warning")]),  # builds where no newer operator is in it
         (replace(RUNTIME, backend_version="1.16.3"), {"opsets": {"ai.onnx": 20}}, [("R9", "error")]),
         (replace(RUNTIME, backend_version="1.31.1"), {"ir_version": 14}, [("R9", "error")]),

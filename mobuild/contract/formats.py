@@ -19,9 +19,9 @@ _COPIES = 3  # of all weights, while a simplifier or a quantiser holds what it r
 
 def parser_reads(model: Model) -> tuple[Finding, ...]:
     """R9: the builder's parser takes the opset, and its runtime the IR version."""
-    request, opset = model.request, model.summary["opsets"].get("ai.onnx", 0)
+    request, opset = model.request, model.summary["opsets"].get("ai.onnx")
     where = f"{model.where}, opset {opset}"
-    if not opset:
+    if opset is None:
         return ()
     if request.backend == "tensorrt":
         row = release("tensorrt", request.backend_version)

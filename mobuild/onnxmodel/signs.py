@@ -174,6 +174,9 @@ def _number(constant: Any) -> Any:
     """The one number of a constant tensor; None when it is not to be had without its data file."""
     import onnx
 
+    if isinstance(constant, onnx.AttributeProto) and constant.name in ("value_int", "value_ints"):
+        values = constant.ints or [constant.i]
+        return values[0] if len(values) == 1 else None
     if isinstance(constant, onnx.AttributeProto):
         constant = constant.t if constant.HasField("t") else None
     if constant is None or constant.data_location == constant.EXTERNAL:

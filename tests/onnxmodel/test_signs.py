@@ -61,6 +61,22 @@ def test_a_sign_names_the_node_and_what_it_is_like(node: Any, found: dict[str, A
     assert signs(model([constant("k", [4000]), node], inputs, [value("y", None)])) == found
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"value_int": 4000}, {"topk_large": {"y": "K 4000"}}),
+        ({"value_ints": [4000]}, {"topk_large": {"y": "K 4000"}}),
+        ({"value_ints": [4000, 4000]}, {}),
+    ],
+)
+def test_a_constant_without_a_tensor_is_read_as_well(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    nodes = [helper.make_node("Constant", [], ["k"], **given), helper.make_node("TopK", ["x", "k"], ["y", "i"])]
+
+    found = signs(model(nodes, [value("x", ["n", 4])], [value("y", None)]))
+
+    assert found == expected
+
+
 def test_recurrence_inside_a_branch_is_a_sign_however_deep() -> None:
     inner = conditional("c", branch("a", [helper.make_node("LSTM", ["x", "w", "r"], ["a"])]), branch("b", []), "d")
 
