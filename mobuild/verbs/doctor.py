@@ -27,7 +27,7 @@ def doctor(hardware: Hardware | None, as_json: bool = False, words: str = "") ->
     other = recorded(text)
     try:
         state = survey(other or this_machine())
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
         if other is None:
             raise
         hint = "record it again: python3 -m mobuild.doctor.recording OUT.json"

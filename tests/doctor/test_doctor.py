@@ -64,6 +64,20 @@ def test_a_message_is_explained_also_from_a_log(project: Project) -> None:
         assert "D32 warning: processors: this process may run on" in project.mobuild("doctor", words, check=False).out
 
 
+def test_a_recording_that_was_edited_is_named(project: Project) -> None:
+    project.write("edited.json", recording("mismatch", {"room /dev/shm": [5]}))
+
+    done = project.mobuild("doctor", "edited.json", check=False)
+
+    assert done.err.startswith("error: edited.json: an answer of the recording has another form than expected")
+
+
+def test_a_control_group_without_a_form_is_passed_over(project: Project) -> None:
+    project.write("odd.json", recording("mismatch", {"text /proc/self/cgroup": "sandbox\n"}))
+
+    assert project.mobuild("doctor", "odd.json", check=False).out.endswith("\n1 error\n")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
