@@ -170,6 +170,7 @@ def _refuse_open_list(word: str) -> None:
 def _refuse_list_of_choices(word: str) -> None:
     """Hydra takes a list of choices, sets the values of each on top of the other, and calls the choice `None`."""
     key, _, value = word.partition("=")
-    if _key(word) in _CHOSEN and "[" in value and "(" not in value:  # glob([a*,b*]) sweeps
+    is_mapping = value.startswith("{")  # merged into what is chosen, and its own values may be lists
+    if _key(word) in _CHOSEN and "[" in value and "(" not in value and not is_mapping:  # glob([a*,b*]) sweeps
         names = re.sub(r"[\[\]\s]", "", value)
         raise ConfigError(f"{word}: expected one name, found a list", f"to sweep over it: -m {key}={names}")
