@@ -8,6 +8,7 @@ import json
 import shutil
 import tarfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = recipe_project(tmp_path_factory.mktemp("export"), NODES, {"text.txt": "one\n"})
     project.mobuild("target=[end,other]")
     project.mobuild("cache", "export", "target=end", "end.tar")
+    project.mobuild("cache", "export", "target=[end,other]", "all.tar")
     return project
 
 
@@ -108,6 +110,20 @@ def test_what_is_damaged_here_is_healed_by_an_import(project: Project) -> None:
     project.mobuild("cache", "import", "end.tar")
 
     assert project.mobuild("target=end", "frozen=true").status == 0
+
+
+def test_gc_leaves_alone_what_an_import_has_staged(built: Project, tmp_path: Path) -> None:
+    other = clone(built, tmp_path)
+    store = Store.open(other.cache)
+    first = decode(next((built.cache / "records").glob("*/*/*.json")).read_bytes())
+    with ThreadPoolExecutor(1) as aside:
+        with store.lock(first.key):  # so that the import waits before it publishes that one
+            done = aside.submit(import_file, Store.open(other.cache), other.root / "all.tar")
+            while not (list(store.local.glob("running/*")) or done.done()):
+                continue
+            other.mobuild("gc", "gc.age=0s")
+
+        assert done.result().added == 4
 
 
 def test_a_folder_that_is_not_there_is_named(project: Project) -> None:

@@ -60,22 +60,29 @@ def import_file(store: Store, file: Path) -> Imported:
     """
     if not store.writable:
         raise StoreError(f"cache '{store.root}': is read-only, nothing can be imported", ELSEWHERE)
-    staging = store.staging()
+    with store.claims.run():  # before anything is staged: gc leaves alone what a living run stages and publishes
+        staging = store.staging()
+        try:
+            with explained(store.root):
+                records, needed, objects = _checked(file, staging)
+                return _publish(store, records, needed, objects)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _checked(file: Path, staging: Path) -> tuple[dict[str, Record], dict[str, set[Digest]], dict[Digest, _Staged]]:
+    """The records of the file, the objects that each of them needs, and all objects, which lie in `staging`."""
     try:
-        with explained(store.root):
-            try:
-                objects, records = _read(file, staging)
-                needed = {name: _needed(record, objects) for name, record in records.items()}
-                if stray := objects.keys() - {digest for one in needed.values() for digest in one}:
-                    raise _Bad(f"object {min(stray)} is of no record")
-            except (_Bad, tarfile.TarError, ValueError, OverflowError, MemoryError) as error:
-                raise SourceError(
-                    f"'{file}': is refused: {error or type(error).__name__}",
-                    "nothing of it was imported; make it again: mobuild cache export target=… FILE",
-                ) from error
-            return _publish(store, records, needed, objects)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        objects, records = _read(file, staging)
+        needed = {name: _needed(record, objects) for name, record in records.items()}
+        if stray := objects.keys() - {digest for one in needed.values() for digest in one}:
+            raise _Bad(f"object {min(stray)} is of no record")
+    except (_Bad, tarfile.TarError, ValueError, OverflowError, MemoryError) as error:
+        raise SourceError(
+            f"'{file}': is refused: {error or type(error).__name__}",
+            "nothing of it was imported; make it again: mobuild cache export target=… FILE",
+        ) from error
+    return records, needed, objects
 
 
 def _read(file: Path, staging: Path) -> tuple[dict[Digest, _Staged], dict[str, Record]]:
@@ -212,19 +219,18 @@ def _publish(
     """Objects first, records last, key by key; a record that is here with its object stays, and so does its object."""
     added: list[Record] = []
     published: set[Digest] = set()
-    with store.claims.run():  # under which gc waits for an object whose record is still to come
-        for name, record in records.items():
-            with store.lock(record.key), store.claims.keeping():
-                if any(record_name(one) == name for one in _whole(store, record)):
-                    continue
-                for digest in sorted(needed[name] - published):
-                    with store.objects.blobs.temporary() as temporary:
-                        objects[digest].path.rename(temporary)
-                        store.objects.blobs.place(temporary, objects[digest].measured)
-                    published.add(digest)
-                store.set_lost_aside(record.key)
-                store.claims.add(store.records.name(store.records.publish(record)))
-                added.append(record)
+    for name, record in records.items():
+        with store.lock(record.key), store.claims.keeping():
+            if any(record_name(one) == name for one in _whole(store, record)):
+                continue
+            for digest in sorted(needed[name] - published):
+                with store.objects.blobs.temporary() as temporary:
+                    objects[digest].path.rename(temporary)
+                    store.objects.blobs.place(temporary, objects[digest].measured)
+                published.add(digest)
+            store.set_lost_aside(record.key)
+            store.claims.add(store.records.name(store.records.publish(record)))
+            added.append(record)
     store.uses.note(store.records.name(record) for record in added)
     return Imported(len(added), len(records) - len(added), len(published))
 
