@@ -234,6 +234,13 @@ def link(name: str, kind: bytes) -> tuple[tarfile.TarInfo, bytes]:
     return info, b""
 
 
+def header(kind: bytes) -> tarfile.TarInfo:
+    """One that tells of the next member, and tells nothing."""
+    info = tarfile.TarInfo("././@PaxHeader")
+    info.type = kind
+    return info
+
+
 def _object(members: Members) -> int:
     return next(i for i, (info, _) in enumerate(members) if info.name.startswith("objects/"))
 
@@ -280,6 +287,10 @@ HOSTILE: dict[str, tuple[Callable[[Members], Members | None], str]] = {
     ),
     "a changed key": (_with_record(key="ab" * 16), "is the record of other work"),
     "a suffix that leaves": (_with_record(suffix="/../../evil"), "is no record"),
+    "headers that never end": (
+        lambda members: [*members[:1], *[(header(b"x"), b"")] * 2000, *members[1:]],
+        "recursion depth",
+    ),
     "another version": (lambda members: [file("mobuild-cache", b"mobuild cache 9\n"), *members[1:]], "another version"),
     "no head": (lambda members: members[1:], "is no export of mobuild"),
 }

@@ -77,7 +77,7 @@ def _checked(file: Path, staging: Path) -> tuple[dict[str, Record], dict[str, se
         needed = {name: _needed(record, objects) for name, record in records.items()}
         if stray := objects.keys() - {digest for one in needed.values() for digest in one}:
             raise _Bad(f"object {min(stray)} is of no record")
-    except (_Bad, tarfile.TarError, ValueError, OverflowError, MemoryError) as error:
+    except (_Bad, tarfile.TarError, ValueError, OverflowError, MemoryError, RecursionError) as error:
         raise SourceError(
             f"'{file}': is refused: {error or type(error).__name__}",
             "nothing of it was imported; make it again: mobuild cache export target=… FILE",
