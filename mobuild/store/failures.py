@@ -69,8 +69,9 @@ class Failures:
         for folder in self.kept():
             if folder in rubbish or folder.is_symlink():
                 continue
-            targets = (path.readlink() for path in folder.glob("in/*") if path.is_symlink())
-            yield from (Digest(target.parent.name + target.name) for target in targets)
+            with suppress(FileNotFoundError):  # the node was built meanwhile, and nothing of it is kept any more
+                targets = [path.readlink() for path in folder.glob("in/*") if path.is_symlink()]
+                yield from (Digest(target.parent.name + target.name) for target in targets)
 
     def _clear(self, path: Path) -> None:
         if path.is_symlink():

@@ -151,16 +151,23 @@ def _rubbish(store: Store, seconds: float, runs: Running) -> Iterator[Path]:
     yield from _older(store.local / "quarantine", old_ns)
     for unused in ("runs", "environments", "listings"):
         yield from _older(store.local / unused, min(old_ns, runs.since_ns or now_ns))
-    yield from (path for path in store.records.damaged() if path.lstat().st_mtime_ns < old_ns)
-    yield from (path for path in store.failures.kept() if path.lstat().st_mtime_ns < old_ns)
+    yield from (path for path in store.records.damaged() if _is_older(path, old_ns))
+    yield from (path for path in store.failures.kept() if _is_older(path, old_ns))
     refs = {noted.path: noted.project for noted in store.refs.all()}
-    yield from (path for path, project in refs.items() if not project.is_dir() and path.stat().st_mtime_ns < old_ns)
+    yield from (path for path, project in refs.items() if not project.is_dir() and _is_older(path, old_ns))
 
 
 def _older(folder: Path, than_ns: int) -> list[Path]:
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if path.lstat().st_mtime_ns < than_ns)
+    return sorted(path for path in folder.iterdir() if _is_older(path, than_ns))
+
+
+def _is_older(path: Path, than_ns: int) -> bool:
+    try:
+        return path.lstat().st_mtime_ns < than_ns
+    except FileNotFoundError:  # a running build tidied up meanwhile
+        return False
 
 
 def _discard(path: Path) -> None:

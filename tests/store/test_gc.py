@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mobuild.fingerprint import Digest, Fingerprint
-from mobuild.store import Artifact, Record
+from mobuild.store import Artifact, Record, Store, gc
+from mobuild.store.failures import Owner
 from mobuild.store.gc import Entry, Limits, Survey, choose, without
 
 DAY = 86400
+OWNER = Owner(Path("/project"), "recipe", "cpu", "node")
 NOW_NS = 1000 * DAY * 1_000_000_000
 
 
@@ -92,3 +96,25 @@ def test_what_is_kept_never_goes_and_the_size_is_reached_if_it_can_be(
     left = without(found, chosen)
     assert not any(one.kept for one in chosen)
     assert found.size_bytes(found.objects.keys() - left.strays) <= size_bytes or all(one.kept for one in left.entries)
+
+
+def test_what_running_builds_tidy_up_meanwhile_is_no_fault(tmp_path: Path) -> None:
+    store, ended = Store.open(tmp_path), threading.Event()
+
+    def build() -> None:
+        while not ended.is_set():
+            staging = store.staging()
+            (staging / "in").mkdir()
+            (staging / "in/x").symlink_to("/ab/cd")
+            store.failures.keep(staging, [OWNER])
+            store.failures.drop([OWNER])
+            store.staging().rmdir()
+
+    with ThreadPoolExecutor(1) as aside:
+        building = aside.submit(build)
+        try:
+            found = [gc.survey(store, Limits(None, 0, 0)) for _ in range(500)]
+        finally:
+            ended.set()
+
+    assert building.result() is None and len(found) == 500
