@@ -213,6 +213,30 @@ def test_clean_leaves_what_others_keep_in_build(empty: Project) -> None:
     )
 
 
+def test_clean_empties_a_folder_elsewhere_and_leaves_the_link_to_it(empty: Project, tmp_path: Path) -> None:
+    (tmp_path / "large disk").mkdir()
+    (empty.root / "build").symlink_to(tmp_path / "large disk")
+    empty.write("build/toy/cpu/run.json", "{}")
+
+    done = empty.mobuild("clean")
+
+    assert list((tmp_path / "large disk").iterdir()) == []
+    assert (empty.root / "build").is_symlink()
+    assert done.out == f"removed what was in {empty.root}/build; the cache still has every artifact\n"
+
+
+def test_clean_takes_a_link_in_build_and_not_what_is_behind_it(empty: Project, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    empty.write("build/CMakeCache.txt", "")
+    (empty.root / "build/toy").symlink_to(tmp_path / "elsewhere")
+    empty.write("build/toy/cpu/run.json", "{}")
+
+    empty.mobuild("clean")
+
+    assert [path.name for path in (empty.root / "build").iterdir()] == ["CMakeCache.txt"]
+    assert (tmp_path / "elsewhere/cpu/run.json").exists()
+
+
 def test_several_recipes_without_a_default_are_listed(toy: Project, tmp_path: Path) -> None:
     project = Project(tmp_path, toy.cache)
     for name in ("det", "cls"):

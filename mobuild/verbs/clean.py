@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -21,10 +22,22 @@ def clean(folder: Path) -> int:
     ours = places.own(folder, places.made_in(folder))
     try:
         for path in ours:
-            if path.exists():
-                shutil.rmtree(path)
+            if path == folder and folder.is_symlink():  # to a larger disk: the link is the user's
+                for inside in folder.iterdir():
+                    _remove(inside)
+            elif os.path.lexists(path):
+                _remove(path)
     except OSError as error:
         raise StoreError(f"{folder}: {error.filename} cannot be removed: {error.strerror}") from error
-    what = str(folder) if ours == (folder,) else f"what mobuild made in {folder}, and nothing else there"
+    all_of_it = f"what was in {folder}" if folder.is_symlink() else str(folder)
+    what = all_of_it if ours == (folder,) else f"what mobuild made in {folder}, and nothing else there"
     print(f"removed {what}; the cache still has every artifact")
     return 0
+
+
+def _remove(path: Path) -> None:
+    """A link in build/ goes, and what lies behind it stays: it may be the only place of it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
