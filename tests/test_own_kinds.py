@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,17 @@ def test_an_edit_of_the_kinds_code_runs_it_again_and_a_comment_does_not(project:
     commented = measure(project)
 
     assert (edited, commented) == (("built", "proxy!"), ("fresh", "proxy!"))
+
+
+def test_a_measurement_that_is_no_number_is_told_in_plain_json(project: Project) -> None:
+    project.edit("kinds.py", '{"device": self.device}', '{"ratio": float("nan"), "worst": [float("-inf"), 1.5]}')
+    measure(project)
+    sidecar = (project.root / "build/small/cpu/measured.txt.json").read_text()
+    told = project.mobuild("inspect", "build/small/cpu/measured.txt", "format=json").out
+
+    found = [json.loads(text, parse_constant=pytest.fail)["measurements"] for text in (sidecar, told)]
+
+    assert found == [{"ratio": "NaN", "worst": ["-Infinity", 1.5]}] * 2
 
 
 def test_a_kind_that_does_not_import_is_the_users_to_mend(project: Project) -> None:

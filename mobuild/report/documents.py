@@ -6,6 +6,7 @@ They carry `"schema": 1`.
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -68,12 +69,21 @@ def record_document(record: Record) -> dict[str, Any]:
         "seconds": record.seconds,
         "peak_rss_mib": record.peak_rss_mib,
         "fingerprint": record.fingerprint.document(),
-        "measurements": dict(record.measurements),
-        "onnx": dict(record.onnx),
+        "measurements": sayable(record.measurements),
+        "onnx": sayable(record.onnx),
         "warnings": list(record.warnings),
         "conditions": [vars(one) for one in record.conditions],
         "observed_by": list(record.observed_by),
     }
+
+
+def sayable(value: Any) -> Any:
+    """`value` as JSON can say it: NaN and infinity, which it has no numbers for, become `"NaN"`, `"Infinity"`."""
+    if isinstance(value, Mapping):
+        return {key: sayable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [sayable(item) for item in value]
+    return json.dumps(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def inputs(run: Run, result: Result, store: Store) -> dict[str, dict[str, Any]]:
@@ -123,9 +133,9 @@ def _node_document(run: Run, number: int, name: str) -> dict[str, Any]:
     if judged:
         document |= {"verdict": judged.word, "misses": list(judged.misses)}
     if record and "proof" in record.measurements:
-        document["proof"] = record.measurements["proof"]
+        document["proof"] = sayable(record.measurements["proof"])
     if judged and record:  # of what misses its gate nothing else is delivered
-        document["measurements"] = dict(record.measurements)
+        document["measurements"] = sayable(record.measurements)
     if result.step.source:
         document["digest"] = result.step.source.digest
     if record:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,7 +95,7 @@ def decode(data: bytes) -> Record:
             raise Unreadable("its content changed")
         del document["schema"]
         return _record(document)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, ConfigError) as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
 
 
@@ -136,7 +137,8 @@ def _record(document: dict[str, Any]) -> Record:
     if record.log is not None:
         _digest(record.log)
     for number in (record.seconds, record.peak_rss_mib):
-        _expect(number, (int, float))
+        if not math.isfinite(_expect(number, (int, float))):
+            raise ValueError(f"{number!r} is no finite number")
     return record
 
 

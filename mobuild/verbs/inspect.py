@@ -12,7 +12,7 @@ from mobuild.errors import SourceError
 from mobuild.job import Settings
 from mobuild.observers.environment import secret_values
 from mobuild.report import inspection, messages, provenance
-from mobuild.report.documents import record_document
+from mobuild.report.documents import record_document, sayable
 from mobuild.store import Store
 from mobuild.store.finding import Subject, find
 
@@ -43,7 +43,7 @@ def inspect(settings: Sequence[Settings], name: str) -> int:
         print("\n".join(inspection.lines(inspection.document(store, subject))))
         return 0
     told = inspection.document(store, subject) if chosen == "json" else _attested(subject, settings[0].secrets)
-    print(json.dumps(told, indent=2, ensure_ascii=False))
+    print(json.dumps(sayable(told), indent=2, ensure_ascii=False))  # a sidecar may be of anyone's
     return 0
 
 

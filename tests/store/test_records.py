@@ -76,6 +76,8 @@ DAMAGE = {
     "a path as ending": lambda text: text.replace('".onnx"', '"/../../../evil.sh"'),
     "a field too many": lambda text: text.replace('"schema": 2', '"schema": 2, "evil": 1'),
     "a wrong type": lambda text: text.replace('"seconds": 1.5', '"seconds": "1.5"'),
+    "no end": lambda text: text.replace('"seconds": 1.5', '"seconds": NaN'),
+    "beyond all floats": lambda text: text.replace('"seconds": 1.5', f'"seconds": 1{"0" * 400}'),
     "other conditions": lambda text: text.replace(
         '"conditions": []', '"conditions": [{"kind": "file", "name": "a", "value": "-"}]'
     ),
