@@ -135,6 +135,26 @@ def test_a_damaged_object_is_told_of_with_a_note(project: Project) -> None:
     assert told["notes"][0].startswith("the content of this object is damaged")
 
 
+NO_SIDECARS: dict[str, dict[str, Any]] = {
+    "a fingerprint without a kind": {"fingerprint": {}},
+    "conditions that are none": {"conditions": [{}]},
+    "observers that are no text": {"observed_by": [1]},
+    "inputs that are none": {"inputs": {"a": 5}},
+    "a list of inputs": {"inputs": [1]},
+    "no mapping of what was seen": {"seen": 5},
+}
+
+
+@pytest.mark.parametrize("case", NO_SIDECARS)
+def test_a_file_that_only_looks_like_a_sidecar_is_none(project: Project, case: str) -> None:
+    project.write("odd.json", json.dumps({**sidecar(project), **NO_SIDECARS[case]}))
+
+    done = project.mobuild("inspect", "odd.json", "format=in-toto", check=False)
+
+    assert done.status == 1
+    assert done.errors[0].startswith("'odd.json': nobody knows this content")
+
+
 def test_pins_and_the_determinism_class_are_shown(project: Project) -> None:
     project.mobuild("pin", "release", "target=copy")
     project.mobuild("verify", "target=copy", "verify.rebuild=true")

@@ -11,7 +11,7 @@ from typing import Any
 from mobuild.errors import SourceError, StoreError, did_you_mean
 from mobuild.fingerprint import Digest
 from mobuild.store import Store
-from mobuild.store.record import Record, Unreadable, decode
+from mobuild.store.record import Record, Unreadable, check_told, decode
 
 _SIDECAR: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("recipe", "variant", "node", "kind", "key", "digest", "sha256", "created"), str),
@@ -19,6 +19,7 @@ _SIDECAR: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("warnings", "conditions", "observed_by"), list),
     **dict.fromkeys(("size_bytes", "seconds", "peak_rss_mib"), (int, float)),
 }
+_OPTIONAL = ("inputs", "seen", "artifact")  # mappings where they are there; of inputs each is one, too
 _LARGEST_DOCUMENT_BYTES = 64 << 20
 
 
@@ -138,4 +139,11 @@ def _record(document: Mapping[str, Any]) -> Record | None:
 
 def _is_sidecar(document: Mapping[str, Any]) -> bool:
     """Whether all is there that `inspect` relies on; the file may be anyone's."""
-    return all(isinstance(document.get(name), kind) for name, kind in _SIDECAR.items())
+    if not all(isinstance(document.get(name), kind) for name, kind in _SIDECAR.items()):
+        return False
+    try:
+        check_told(document)
+        nested = [document.get(name, {}) for name in _OPTIONAL]
+        return all(isinstance(one, dict) for one in (*nested, *nested[0].values()))
+    except (Unreadable, AttributeError):
+        return False

@@ -99,6 +99,21 @@ def decode(data: bytes) -> Record:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
 
 
+def check_told(document: Mapping[str, Any]) -> None:
+    """Whether what a sidecar tells of a record has the right types within, too.
+
+    Raises:
+        Unreadable: it has not.
+    """
+    try:
+        _fingerprint(document["fingerprint"])
+        for row in document["conditions"]:
+            _condition(row)
+        _texts([*document["warnings"], *document["observed_by"]])
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, ConfigError) as error:
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+
+
 def read_again(data: str) -> Record:
     """The record in what `encode` made of one that `decode` has found right."""
     document = json.loads(data)
