@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ class LocalExecutor:
         """
         log = Path(job.log)
         log.parent.mkdir(parents=True, exist_ok=True)
+        timeout_seconds = min(timeout_seconds, threading.TIMEOUT_MAX) if timeout_seconds else None
         interpreter = Path(os.path.abspath(python)) if python else Path(sys.executable)  # noqa: PTH100
         try:
             if container or isolated or interpreter != Path(sys.executable):

@@ -69,6 +69,13 @@ def test_timeout_ends_a_warm_process(project):
         project.run(toys.Plain("sleep"), isolated=False, timeout_seconds=2)
 
 
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_limit_beyond_all_clocks_is_none(project, isolated, capfd):
+    project.run(toys.Plain(), isolated=isolated, timeout_seconds=1e12)
+
+    assert "Overflow" not in capfd.readouterr().err
+
+
 def test_close_cancels_a_warm_process(project, executor):
     failures: list[NodeFailed] = []
 
