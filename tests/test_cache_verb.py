@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -131,6 +132,16 @@ def test_a_folder_that_is_not_there_is_named(project: Project) -> None:
 
     assert done.status == 1
     assert done.errors == ("'none/end.tar': there is no folder 'none' to write it into\n  mkdir -p 'none'",)
+
+
+def test_what_is_no_plain_file_is_not_replaced(project: Project) -> None:
+    """Root's `/dev/null`, for one."""
+    os.mkfifo(project.root / "pipe")
+
+    done = project.mobuild("cache", "export", "target=end", "pipe", check=False)
+
+    assert (done.status, done.errors) == (1, ("'pipe': is there, and is no plain file\n  name a new file",))
+    assert (project.root / "pipe").is_fifo()
 
 
 def test_only_what_is_built_can_be_exported(project: Project) -> None:

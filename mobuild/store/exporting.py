@@ -39,6 +39,8 @@ def export(store: Store, records: Sequence[Record], file: Path) -> Exported:
     """
     if not file.absolute().parent.is_dir():
         raise StoreError(f"'{file}': there is no folder '{file.parent}' to write it into", f"mkdir -p '{file.parent}'")
+    if file.exists() and not file.is_file():
+        raise StoreError(f"'{file}': is there, and is no plain file", "name a new file")
     found = {record_name(record): record for record in records}
     objects = sorted({digest for record in found.values() for digest in _objects(store, record)})
     with explained(file), tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.absolute().parent) as folder:
