@@ -136,7 +136,7 @@ def _kept(store: Store, machines: Sequence[Path], runs: Mapping[Path, Running]) 
     for machine in machines:
         kept |= dict.fromkeys(runs[machine].claimed, "in use by a running build")
         for noted in Refs(machine / "refs", [], writable=False).all():
-            if noted.project.is_dir():
+            if not _is_gone(noted.project):
                 kept[noted.ref.record] = "the last build of a project"
     for pin in store.pins.all():
         kept |= dict.fromkeys((one.record for one in pin.artifacts), "pinned")
@@ -154,7 +154,14 @@ def _rubbish(store: Store, seconds: float, runs: Running) -> Iterator[Path]:
     yield from (path for path in store.records.damaged() if _is_older(path, old_ns))
     yield from (path for path in store.failures.kept() if _is_older(path, old_ns))
     refs = {noted.path: noted.project for noted in store.refs.all()}
-    yield from (path for path, project in refs.items() if not project.is_dir() and _is_older(path, old_ns))
+    yield from (path for path, project in refs.items() if _is_gone(project) and _is_older(path, old_ns))
+
+
+def _is_gone(project: Path) -> bool:
+    try:
+        return not project.is_dir()
+    except OSError:  # a mount that does not answer, no permission: nobody knows, so it counts as there
+        return False
 
 
 def _older(folder: Path, than_ns: int) -> list[Path]:

@@ -13,6 +13,7 @@ from mobuild.fingerprint import Digest, Fingerprint
 from mobuild.store import Artifact, Record, Store, gc
 from mobuild.store.failures import Owner
 from mobuild.store.gc import Entry, Limits, Survey, choose, without
+from tests.store import finished
 
 DAY = 86400
 OWNER = Owner(Path("/project"), "recipe", "cpu", "node")
@@ -118,3 +119,14 @@ def test_what_running_builds_tidy_up_meanwhile_is_no_fault(tmp_path: Path) -> No
             ended.set()
 
     assert building.result() is None and len(found) == 500
+
+
+def test_what_is_of_a_project_that_cannot_be_looked_at_stays(tmp_path: Path) -> None:
+    """As on a mount whose server is down; here the name is longer than the system takes."""
+    store = Store.open(tmp_path)
+    store.records.publish(finished.record())
+    store.refs.put(Path("/", "a" * 300), "recipe", "cpu", {"node": finished.record()})
+
+    (found,) = gc.survey(store, Limits(None, 0, 0)).entries
+
+    assert found.kept == "the last build of a project"
