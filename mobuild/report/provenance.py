@@ -28,9 +28,10 @@ SYNTAX = "mobuildSyntax"  # XXH3-128 of a Python module without comments, doc st
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 _FILE_URL = re.compile(r"file://[^\s'\"<>]*/")
-_HOME = re.compile(r"/(?:home|Users)/[^\s'\",;:/]+")  # its last part is the user's name
-# From the start of a word, so that `*/head/*` and the path of a URL are none.
-_ABSOLUTE = re.compile(r"(?:(?<=[\s'\"=,:;(\[{<>|&])|^)(?:/(?![/\s]|$)|~[\w.-]*/)(?:[^\s'\",;:/]+/+)*")
+# Where a path begins: with a word, or behind a flag such as `-I`; `*/head/*` and what is in a URL are none.
+_START = r"(?:^|(?<=[\s'\"=,:;(\[{<>|&])|(?<=^-[A-Za-z])|(?<=[\s'\"=,]-[A-Za-z]))"
+_HOME = re.compile(rf"(?:{_START}|(?<![\w.%\]}}/*-]))/(?:home|Users)/[^\s'\",;:/]+")  # its last part is the user's name
+_ABSOLUTE = re.compile(rf"{_START}(?:/(?![/\s]|$)|~[\w.-]*/)(?:[^\s'\",;:/]+/+)*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
