@@ -71,12 +71,26 @@ class TorchEngine:
         except Exception as error:  # its exceptions share no base class but Exception
             raise EngineError(f"torch cannot run the network: {error}") from error
         if isinstance(answer, Mapping):
-            return {str(name): each.cpu().numpy() for name, each in answer.items()}
+            return {str(name): self._array(str(name), each) for name, each in answer.items()}
         several = list(answer) if isinstance(answer, (tuple, list)) else [answer]
         names = [one.name for one in self.outputs]
         if len(names) != len(several):
             names = _numbered(len(several))
-        return {name: each.cpu().numpy() for name, each in zip(names, several)}
+        return {name: self._array(name, each) for name, each in zip(names, several)}
+
+    def _array(self, name: str, value: Any) -> Any:
+        """An output for NumPy, which has no bfloat16: float32 holds each of its values."""
+        import numpy
+
+        if isinstance(value, (bool, int, float)):
+            return numpy.asarray(value)
+        if not isinstance(value, self._torch.Tensor):
+            raise EngineError(
+                f"output {name!r}: expected a tensor, found {type(value).__name__}",
+                "let the network return tensors: one, a tuple of them, or a dict of them by name",
+            )
+        found = value.detach().cpu()
+        return (found.float() if found.dtype == self._torch.bfloat16 else found).numpy()
 
 
 def _members(path: Path) -> list[str]:

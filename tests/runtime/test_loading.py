@@ -185,6 +185,34 @@ def test_torchscript_runs_with_the_names_of_its_arguments(network: Any, tmp_path
     assert (answer["output_0"] == 2 * X).all() and (answer["output_1"] == X + 2).all()
 
 
+def test_torchscript_may_answer_with_bfloat16_numbers_and_its_own_weights(tmp_path: Path) -> None:
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(2))
+
+        def forward(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
+            return x.to(torch.bfloat16), self.weight, 3, (x, x)
+
+    class Some(Net):
+        def forward(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
+            return x.to(torch.bfloat16), self.weight, 3
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.script(Some()), str(tmp_path / "some.pt"))
+        torch.jit.save(torch.jit.script(Net()), str(tmp_path / "all.pt"))
+
+    answer = mobuild.load(tmp_path / "some.pt")(x=X)
+
+    assert [str(each.dtype) for each in answer.values()] == ["float32", "float32", "int64"]
+    assert answer["output_2"] == 3 and (answer["output_1"] == 1).all()
+    with pytest.raises(EngineError, match="output 'output_3': expected a tensor, found tuple"):
+        mobuild.load(tmp_path / "all.pt")(x=X)
+
+
 def test_an_exported_program_knows_types_and_shapes(network: Any, tmp_path: Path) -> None:
     import torch
 
