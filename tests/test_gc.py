@@ -52,8 +52,12 @@ def objects(project: Project) -> list[Path]:
 
 def release(project: Project) -> None:
     """Forget which projects stand for what, as if their folders were gone."""
-    for folder in project.cache.glob("local/*/refs"):
-        shutil.rmtree(folder)
+    for machine in project.cache.glob("local/*"):
+        release_of(machine)
+
+
+def release_of(machine: Path) -> None:
+    shutil.rmtree(machine / "refs")
 
 
 def make_old(project: Project, days: int) -> None:
@@ -173,6 +177,27 @@ def test_what_dead_runs_left_goes_and_old_damage_with_it(project: Project) -> No
     assert [Path(path).name for path in left] == ["node-dead", "ab", "20200101-000000-abcd"]
     assert not any(Path(path).exists() for path in left)
     assert list((local / "running").iterdir()) == []
+
+
+def test_the_part_of_a_machine_that_did_not_build_for_long_goes_with_what_it_kept(project: Project) -> None:
+    (here,) = project.cache.glob("local/*")
+    younger, older = here.with_name("younger"), here.with_name("older")
+    for machine in (younger, older):
+        shutil.copytree(here, machine)
+        (machine / "staging/node-x").mkdir()
+    release_of(here)
+    release_of(younger)
+    make_old(project, days=40)
+    then = time.time() - 40 * 86400
+    for path in (*younger.iterdir(), younger, *older.iterdir(), older):
+        os.utime(path, (then, then))
+    os.utime(younger / "running")
+
+    removed = gc(project, "gc.age=0s")
+
+    assert (younger.exists(), older.exists()) == (True, False)
+    assert str(older) in removed["leftovers"]
+    assert len(removed["removed"]) == 2
 
 
 def test_a_gc_that_died_after_the_records_leaves_strays_for_the_next(project: Project) -> None:

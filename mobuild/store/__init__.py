@@ -139,7 +139,8 @@ class Store:
 
     def linked(self, rubbish: Collection[Path] = ()) -> set[Digest]:
         """Objects that are inputs of kept failures of any machine, those in `rubbish` left out."""
-        kept = (Failures(machine / "failed", machine / "staging") for machine in self.machines())
+        machines = (machine for machine in self.machines() if machine not in rubbish)
+        kept = (Failures(machine / "failed", machine / "staging") for machine in machines)
         return {digest for failures in kept for digest in failures.linked(rubbish)}
 
     @property

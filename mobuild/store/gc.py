@@ -22,6 +22,7 @@ from mobuild.store.refs import Refs
 from mobuild.store.uses import Uses
 
 _NS = 1_000_000_000
+_MACHINE_SECONDS = 30 * 86400  # other machines may be at work now and then, whatever the age that is asked for
 _QUICKEST_SECONDS = 0.001  # to build again; what took no time at all is not infinitely cheap
 
 
@@ -71,8 +72,9 @@ def survey(store: Store, limits: Limits) -> Survey:
     Raises:
         StoreError: a pin cannot be read.
     """
-    machines = store.machines()
-    runs = {machine: running(machine) for machine in machines}
+    runs = {machine: running(machine) for machine in store.machines()}
+    gone = _gone_machines(store, limits.rubbish_seconds, runs)
+    machines = [machine for machine in runs if machine not in gone]
     kept = _kept(store, machines, runs)
     uses = [Uses(machine / "used", writable=False) for machine in machines]
     entries = []
@@ -83,7 +85,7 @@ def survey(store: Store, limits: Limits) -> Survey:
         used_ns = max(found.path.stat().st_mtime_ns, *(one.last_ns(found.name) for one in uses))
         digests = store.objects.parts(record.artifact.digest) | ({record.log} if record.log else set())
         entries.append(Entry(found.name, found.path, record, used_ns, frozenset(digests), kept.get(found.name, "")))
-    rubbish = tuple(_rubbish(store, limits.rubbish_seconds, runs[store.local]))
+    rubbish = (*gone, *_rubbish(store, limits.rubbish_seconds, runs[store.local]))
     return Survey(tuple(entries), store.objects.blobs.sizes(), rubbish, frozenset(store.linked(rubbish)))
 
 
@@ -141,6 +143,13 @@ def _kept(store: Store, machines: Sequence[Path], runs: Mapping[Path, Running]) 
     for pin in store.pins.all():
         kept |= dict.fromkeys((one.record for one in pin.artifacts), "pinned")
     return kept
+
+
+def _gone_machines(store: Store, seconds: float, runs: Mapping[Path, Running]) -> list[Path]:
+    """The parts of machines that have not built here for long: a container is another machine each time it starts."""
+    oldest_ns = time.time_ns() - round(max(seconds, _MACHINE_SECONDS) * _NS)
+    others = [machine for machine, found in runs.items() if machine != store.local and found.since_ns is None]
+    return [one for one in others if all(_is_older(path, oldest_ns) for path in (one, *one.iterdir()))]
 
 
 def _rubbish(store: Store, seconds: float, runs: Running) -> Iterator[Path]:
