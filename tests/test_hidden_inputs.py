@@ -332,3 +332,15 @@ def test_an_empty_folder_in_a_declared_one_counts(tmp_path: Path, target: str) -
 
     assert int(after) == int(before) + 1
     assert "fresh" in reverted.err and "built" not in reverted.err
+
+
+def test_a_file_whose_name_is_no_text_is_an_input(tmp_path: Path) -> None:
+    """As old archives bring them along: `café.txt` in Latin-1."""
+    project = code_project(tmp_path, 'def load():\n    return open(b"caf\\xe9.txt").read()\n')
+    place = project.root / os.fsdecode(b"caf\xe9.txt")
+    place.write_text("one")
+
+    first, again = answer(project), answer(project)
+    place.write_text("two")
+
+    assert (first, again, answer(project)) == (("built", "one"), ("fresh", "one"), ("built", "two"))

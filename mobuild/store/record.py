@@ -75,7 +75,8 @@ def encode(record: Record) -> bytes:
     try:
         document = json.loads(json.dumps(document))  # as `decode` will see it: keys are strings, tuples lists
         document["checksum"] = _checksum(document)
-        return json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False).encode()
+        text = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False)
+        return text.encode("utf-8", "backslashreplace")  # names of files that are no text become JSON's own escapes
     except (TypeError, ValueError) as error:
         kind = record.fingerprint.kind
         raise StoreError(f"record of kind {kind!r}: a measurement is no plain value: {error}") from error
@@ -145,7 +146,7 @@ def _record(document: dict[str, Any]) -> Record:
     record = Record(**fields)
     for mapping in (record.measurements, record.onnx, record.seen):
         _expect(mapping, dict)
-    for text in (record.key, record.suffix, record.created):
+    for text in (record.key, record.suffix, record.created, *record.seen.values()):
         _expect(text, str)
     if "/" in record.suffix or "\0" in record.suffix:  # it becomes a part of a file name below build/
         raise ValueError(f"{record.suffix!r} is no ending of a file name")

@@ -35,6 +35,15 @@ def test_record_comes_back_as_it_was(store: Store) -> None:
     assert place(store).stat().st_mode & 0o777 == 0o444
 
 
+def test_the_name_of_a_file_that_is_no_text_comes_back(store: Store) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    made = record(conditions=(Condition("file", name, "-"),), warnings=(f"reads {name}",))
+
+    store.records.publish(made)
+
+    assert store.records.find(made.key) == (made,)
+
+
 def test_first_writer_wins(store: Store) -> None:
     first = store.records.publish(record())
 
@@ -76,6 +85,7 @@ DAMAGE = {
     "a path as ending": lambda text: text.replace('".onnx"', '"/../../../evil.sh"'),
     "a field too many": lambda text: text.replace('"schema": 2', '"schema": 2, "evil": 1'),
     "a wrong type": lambda text: text.replace('"seconds": 1.5', '"seconds": "1.5"'),
+    "what was seen is no text": lambda text: text.replace('"host": "a"', '"host": 5'),
     "no end": lambda text: text.replace('"seconds": 1.5', '"seconds": NaN'),
     "beyond all floats": lambda text: text.replace('"seconds": 1.5', f'"seconds": 1{"0" * 400}'),
     "other conditions": lambda text: text.replace(
