@@ -54,8 +54,13 @@ def decode(data: bytes) -> dict[str, Member]:
 def check_names(names: Collection[str]) -> None:
     """Refuse names that are absolute, climb out, or use one name for a file and a folder."""
     for name in names:
+        if not _is_text(name):
+            raise StoreError(
+                f"folder listing: the name {name!r} is not in UTF-8, and cannot be written on every machine",
+                "rename the file; convmv does so for a whole folder",
+            )
         parts = name.split("/")
-        if any(part in ("", ".", "..") for part in parts) or "\0" in name or not _is_text(name):
+        if any(part in ("", ".", "..") for part in parts) or "\0" in name:
             raise StoreError(f"folder listing: {name!r} is no name of a file inside the folder")
         for i in range(1, len(parts)):
             if "/".join(parts[:i]) in names:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mobuild.errors import StoreError
 from mobuild.fingerprint import Digest
-from mobuild.store.listing import MAGIC, Member, decode, encode
+from mobuild.store.listing import MAGIC, Member, check_names, decode, encode
 
 digests = st.text("0123456789abcdef", min_size=32, max_size=32).map(Digest)
 members = st.builds(Member, digests, st.integers(0, 2**63), st.booleans())
@@ -41,12 +41,20 @@ def test_damaged_listing_is_an_error_of_the_store(data: bytes) -> None:
     assert data.strip() == b"{}"
 
 
-@pytest.mark.parametrize("name", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/", "a\0b", "\udcff"])
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/", "a\0b"])
 def test_name_outside_the_folder_is_refused(name: str) -> None:
     with pytest.raises(StoreError) as caught:
         encode({name: Member(Digest("0" * 32), 0, False)})
 
     assert str(caught.value) == f"folder listing: {name!r} is no name of a file inside the folder"
+
+
+def test_a_name_that_is_no_text_is_refused_with_what_helps() -> None:
+    with pytest.raises(StoreError) as caught:
+        check_names(["caf\udce9.txt"])
+
+    assert caught.value.message.startswith("folder listing: the name 'caf\\udce9.txt' is not in UTF-8")
+    assert caught.value.hint == "rename the file; convmv does so for a whole folder"
 
 
 def test_one_name_for_a_file_and_a_folder_is_refused() -> None:
