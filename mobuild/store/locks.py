@@ -60,7 +60,7 @@ def is_held(path: Path) -> bool:
     Raises:
         OSError: there is no such file.
     """
-    descriptor = os.open(path, os.O_RDWR)
+    descriptor = _opened(path)
     try:
         return not _is_taken(descriptor, path, fcntl.LOCK_EX)
     finally:
@@ -85,12 +85,19 @@ def _locked(path: Path, operation: int, called_off: threading.Event, on_wait: Ca
 def _open(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        return _opened(path, os.O_CREAT)
     except OSError as error:
         raise StoreError(
             f"cache: the lock '{path}' cannot be made: {error.strerror}",
             "choose a writable folder with cache.dir=<folder> or MOBUILD_CACHE=<folder>",
         ) from error
+
+
+def _opened(path: Path, flags: int = 0) -> int:
+    try:
+        return os.open(path, os.O_RDWR | flags, 0o666)  # less the umask; NFS locks what is open for writing alone
+    except PermissionError:  # of another account, which shares the cache: flock(2) asks for no right to write
+        return os.open(path, os.O_RDONLY)
 
 
 def _is_taken(descriptor: int, path: Path, operation: int) -> bool:
