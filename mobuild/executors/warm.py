@@ -68,7 +68,7 @@ class Slots:
 
         before = memory()
         try:
-            future = slot.submit(work, job.document(), os.getpid())
+            future = slot.submit(work, job.document())
             return dict(future.result(timeout_seconds))
         except TimeoutError:
             raise endings.timed_out(job.name, timeout_seconds or 0) from None
@@ -83,11 +83,10 @@ class Slots:
             raise endings.silent(job.name, _exit_status(str(error))) from error
 
 
-def work(job: dict[str, Any], parent: int) -> dict[str, Any]:
+def work(job: dict[str, Any]) -> dict[str, Any]:
     """What the warm process runs: the worker's `work`, its output in the log, its peak its own."""
     import json
 
-    _die_with(parent)
     _reset_peak()
     with worker.logged(job["log"]):
         document = worker.work(job, warm=True)
@@ -100,7 +99,7 @@ def work(job: dict[str, Any], parent: int) -> dict[str, Any]:
 def _new_slot() -> Any:
     from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(max_workers=1)
+    return ProcessPoolExecutor(max_workers=1, initializer=_die_with, initargs=(os.getpid(),))
 
 
 def _signal(message: str) -> int:
@@ -114,18 +113,13 @@ def _exit_status(message: str) -> int:
     return int(found.group(1)) if found else 0
 
 
-_watched: set[int] = set()
-
-
 def _die_with(parent: int) -> None:
-    """End this process soon after `parent` did.
+    """End this process soon after `parent` did, be that before it has anything to do.
 
     The kernel's death signal would not do: it follows the thread that started the process, and a slot
     outlives the thread of its first job.
     """
-    if parent not in _watched:
-        _watched.add(parent)
-        threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
 
 
 def _follow(parent: int) -> None:
