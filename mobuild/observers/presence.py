@@ -10,9 +10,8 @@ import functools
 import hashlib
 import os
 import sys
+from pathlib import Path
 from typing import Any, Callable
-
-from mobuild.firstparty import is_first_party
 
 ABSENT = "-"
 PRESENT = "present"
@@ -23,6 +22,8 @@ _plain = {name: getattr(os, name) for name in _NAMES}
 _SETS = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)  # shutil asks them
 # What looks at every part of a path to follow the links among them, and at its end for loops: only links matter.
 _FOLLOWING = frozenset((("lstat", "realpath"), ("lstat", "_joinrealpath"), ("stat", "resolve")))
+
+_OF_LIBRARY = tuple(str(Path(os.__file__).parent / name) for name in ("", "pathlib"))  # a package since Python 3.13
 
 Note = Callable[[str, Any], None]
 
@@ -81,11 +82,13 @@ def _watched(name: str, plain: Callable[..., Any], note: Note) -> Callable[..., 
 
 
 def _asker(frame: Any) -> str:
-    """The library's function that asks, the one behind it for `Path.stat`; empty for one of the user's, whatever it is
-    called."""
+    """The function of the standard library that asks, the one behind it for `Path.stat`; empty for any other one,
+    whatever it is called. By its file's name alone: who looks at files here asks this once more."""
     if frame.f_code.co_name == "stat" and frame.f_back:
         frame = frame.f_back
-    return "" if is_first_party(frame.f_code.co_filename) else str(frame.f_code.co_name)
+    file = frame.f_code.co_filename
+    is_library = file.startswith("<frozen") or file.rpartition("/")[0] in _OF_LIBRARY
+    return str(frame.f_code.co_name) if is_library else ""
 
 
 def _question(name: str, asker: str, follows: bool) -> str:
