@@ -68,7 +68,8 @@ class Slots:
 
         before = memory()
         try:
-            future = slot.submit(work, job.document())
+            with _starting:
+                future = slot.submit(work, job.document())
             return dict(future.result(timeout_seconds))
         except TimeoutError:
             raise endings.timed_out(job.name, timeout_seconds or 0) from None
@@ -96,10 +97,15 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     return dict(json.loads(worker.encoded(document)))
 
 
-def _new_slot() -> Any:
-    from joblib.externals.loky.process_executor import ProcessPoolExecutor
+# loky's modules import each other, some with the first submit: two threads at once get half of one.
+_starting = threading.Lock()
 
-    return ProcessPoolExecutor(max_workers=1, initializer=_die_with, initargs=(os.getpid(),))
+
+def _new_slot() -> Any:
+    with _starting:
+        from joblib.externals.loky.process_executor import ProcessPoolExecutor
+
+        return ProcessPoolExecutor(max_workers=1, initializer=_die_with, initargs=(os.getpid(),))
 
 
 def _signal(message: str) -> int:
