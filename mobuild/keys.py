@@ -9,7 +9,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,18 @@ from typing import Any
 from mobuild import interpreters, locked, programs, shell_text, toolchain
 from mobuild.closure import Closure, closure
 from mobuild.errors import ToolchainError
-from mobuild.fingerprint import Fingerprint, digest_file, parameters
+from mobuild.fingerprint import Fingerprint, parameters
 from mobuild.graph import NodeSpec
 from mobuild.locked import Locked
-from mobuild.node import code_references, inside, per_class
+from mobuild.node import inside, per_class, references_of
+from mobuild.store import StatCache
 from mobuild.toolchain import Environment
+from mobuild.values import value
 
 _MAY_READ = re.compile(r"\$|environ|getenv|source\s|\.\s")  # of most commands: no
 
 
-@dataclass(frozen=True)
+@value
 class Traits:
     """The part of a fingerprint that is known before the inputs are."""
 
@@ -38,17 +40,42 @@ class Traits:
     variables: frozenset[str] = frozenset()  # of the environment, that scripts read in a process which nobody watches
     places: Mapping[str, Path] = field(default_factory=dict)  # the files of `code`, by its names
     folders: frozenset[str] = frozenset()  # that its modules were looked for in
+    is_watched: bool = False  # whether code or a program of the user's runs, of which records have conditions
 
     def fingerprint(self, spec: NodeSpec, inputs: Mapping[str, str]) -> Fingerprint:
         node = spec.node
         return Fingerprint(node.kind, node.revision, self.params, inputs, self.code, self.toolchain)
 
 
+@dataclass
+class _Code:
+    """The user's code behind a node, closure by closure."""
+
+    modules: dict[str, str] = field(default_factory=dict)
+    places: dict[str, Path] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)
+    imports: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    is_any: bool = False
+
+    def add(self, prefix: str, found: Closure) -> None:
+        """`prefix` tells the modules of a closure from those of others."""
+        self.is_any = True
+        self.modules.update({f"{prefix}{name}": digest for name, digest in found.modules.items()})
+        self.places.update({f"{prefix}{name}": path for name, path in found.places.items()})
+        self.files += found.files
+        self.imports.update(found.imports)
+        self.missing.update(found.missing)
+        self.folders.update(found.folders)
+
+
 class Keys:
     """Works out traits; remembers environments and closures for the length of one command."""
 
-    def __init__(self, cache: Path) -> None:
-        self._cache = cache
+    def __init__(self, local: Path, files: StatCache) -> None:
+        """`local` is the machine's part of the store, where interpreters are remembered."""
+        self._local, self._files = local, files
         self._environments: dict[tuple[object, ...], Environment] = {}
         self._closures: dict[tuple[object, ...], Closure] = {}
 
@@ -106,45 +133,43 @@ class Keys:
 
     def _probed(self, python: Path, root: Path, search: str | None = None, **limits: Any) -> Environment:
         found = interpreters.find(python, root, search)
-        environment = toolchain.probe(found.path, self._cache, **limits)
+        environment = toolchain.probe(found.path, self._local, **limits)
         return dataclasses.replace(environment, files=(*environment.files, *found.files), variables=found.variables)
 
     def traits(self, spec: NodeSpec) -> Traits:
         """The traits of a node as things stand now."""
-        environment = self.environment_of(spec)
-        references = code_references(spec.node)
-        closures = [self._closure(reference, spec.folder, spec) for reference in references]
-        code = {name: value for each in closures for name, value in each.modules.items()}
-        places = {name: path for each in closures for name, path in each.places.items()}
-        scripts = _scripts(spec)
-        variables: set[str] = set(_named_by_cmd(spec))
+        environment, held, found = self.environment_of(spec), inside(spec.node), _Code()
+        for reference in references_of(held):
+            found.add("", self._closure(reference, spec.folder, spec))
+        for path in _own_kinds(held):
+            found.add("kind ", self._closure_of(path, spec))
+        scripts, variables = _scripts(spec), {*_named_by_cmd(spec)}
         for path in scripts:
             name = str(path.relative_to(spec.root))
             if path.suffix == ".py":
-                # Closures are asked for by file and attribute; which attribute makes no difference.
-                closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
-                code.update({f"{name} {module}": value for module, value in found.modules.items()})
-                places.update({f"{name} {module}": path for module, path in found.places.items()})
-                variables.update(found.variables)
+                found.add(f"{name} ", of_script := self._closure_of(path, spec))
+                variables.update(of_script.variables)
             else:
-                code[name], places[name] = digest_file(path), path
+                found.modules[name], found.places[name] = self._files.digest(path), path
                 variables.update(shell_text.of_file(path, _start(spec)))
-        for path in _own_kinds(spec.node):
-            closures.append(found := self._closure(f"{path.name}:main", path.parent, spec))
-            code.update({f"kind {module}": value for module, value in found.modules.items()})
-            places.update({f"kind {module}": path for module, path in found.places.items()})
-        imports = {name for each in closures for name in each.imports}
+        imports = found.imports
         if spec.requirements:  # whose folders may not be there to be looked into
-            imports |= {name.partition(".")[0] for each in closures for name in each.missing}
-        files = tuple(path for each in closures for path in each.files) + scripts
+            imports |= {name.partition(".")[0] for name in found.missing}
         params = parameters(spec.node)
         if spec.env:
             params["env"] = dict(spec.env)
-        runs_python = bool(closures) or programs.is_python(str(getattr(spec.node, "cmd", "")))
-        missing = frozenset(name for each in closures for name in each.missing)
-        versions = self._versions(spec, environment, imports, runs_python)
-        folders = frozenset().union(*(each.folders for each in closures))
-        return Traits(params, code, versions, files, missing, frozenset(variables - set(spec.env)), places, folders)
+        runs_python = found.is_any or programs.is_python(str(getattr(spec.node, "cmd", "")))
+        return Traits(
+            params,
+            found.modules,
+            self._versions(spec, environment, imports, runs_python),
+            (*found.files, *scripts),
+            frozenset(found.missing),
+            frozenset(variables - spec.env.keys()),
+            found.places,
+            frozenset(found.folders),
+            found.is_any or runs_program(spec),
+        )
 
     def forget_code(self) -> None:
         """Read the user's code anew at the next question, as a node that ran may have seen other files."""
@@ -154,8 +179,12 @@ class Keys:
         environment = self.environment_of(spec)
         place = (reference, folder, spec.root, environment.python, bool(spec.requirements))
         if place not in self._closures:
-            self._closures[place] = closure(reference, folder, spec.root, environment)
+            self._closures[place] = closure(reference, folder, spec.root, environment, self._files.digest)
         return self._closures[place]
+
+    def _closure_of(self, path: Path, spec: NodeSpec) -> Closure:
+        """Of a file; closures are asked for with an attribute, and which one makes no difference."""
+        return self._closure(f"{path.name}:main", path.parent, spec)
 
     def _versions(
         self, spec: NodeSpec, environment: Environment, imports: Iterable[str], runs_python: bool
@@ -170,12 +199,12 @@ class Keys:
         return versions
 
 
-def _own_kinds(node: Any) -> list[Path]:
-    """The files of the classes, the node's and those that it holds, which mobuild does not ship.
+def _own_kinds(held: Sequence[Any]) -> list[Path]:
+    """The files of those classes, a node's and those that it holds, which mobuild does not ship.
 
     Ours carry a `revision` that golden tests watch; nobody watches the others.
     """
-    return sorted({Path(file) for one in inside(node) if (file := _own_file(type(one)))})
+    return sorted({Path(file) for one in held if (file := _own_file(type(one)))})
 
 
 @per_class
@@ -185,7 +214,8 @@ def _own_file(cls: type) -> str | None:
 
 def has_user_code(spec: NodeSpec) -> bool:
     """Whether Python of the user's runs in the node's own process."""
-    return bool(code_references(spec.node) or _own_kinds(spec.node))
+    held = inside(spec.node)
+    return bool(references_of(held) or _own_kinds(held))
 
 
 def runs_program(spec: NodeSpec) -> bool:

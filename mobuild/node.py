@@ -16,7 +16,7 @@ import importlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Callable, ClassVar, Collection, Iterator, Mapping, Protocol, Sequence, TypeVar
+from typing import Any, Callable, ClassVar, Collection, Mapping, Protocol, Sequence, TypeVar
 
 Answer = TypeVar("Answer")
 _MARK = "mobuild"
@@ -231,26 +231,36 @@ def is_ordered(spec: dataclasses.Field[Any]) -> bool:
     return spec.metadata.get(_MARK) == "ordered"
 
 
-def inside(node: Any) -> Iterator[Any]:
+def inside(node: Any) -> list[Any]:
     """`node` and the dataclasses that it holds: in its fields, in mappings there, in each other."""
-    yield node
-    for spec in fields_of(type(node)):
-        value = getattr(node, spec.name)
+    found = [node]
+    for name in _names(type(node)):
+        value = getattr(node, name)
         if type(value) in _PLAIN:  # most of them; a plan asks this of each of its nodes
             continue
         for held in value.values() if isinstance(value, Mapping) else (value,):
             if dataclasses.is_dataclass(held):
-                yield from inside(held)
+                found += inside(held)
+    return found
 
 
 def code_references(node: Any) -> tuple[str, ...]:
     """The user's code that `node` and what it holds name."""
-    found = (getattr(each, name) for each in inside(node) for name in _code_fields(type(each)))
-    return tuple(str(value) for value in found if value)
+    return references_of(inside(node))
+
+
+def references_of(held: Sequence[Any]) -> tuple[str, ...]:
+    """The user's code that those dataclasses name in fields of their own."""
+    return tuple(str(value) for each in held for name in _code_names(type(each)) if (value := getattr(each, name)))
 
 
 @per_class
-def _code_fields(cls: Any) -> tuple[str, ...]:
+def _names(cls: Any) -> tuple[str, ...]:
+    return tuple(spec.name for spec in fields_of(cls))
+
+
+@per_class
+def _code_names(cls: Any) -> tuple[str, ...]:
     return tuple(spec.name for spec in fields_of(cls) if is_code(spec))
 
 

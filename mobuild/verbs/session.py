@@ -33,7 +33,7 @@ class Session:
             StoreError: it cannot be read.
         """
         store = Store.open(jobs[0].settings.cache, make)
-        keys = Keys(store.local)
+        keys = Keys(store.local, store.files)
         return Session(store, keys, Planner(store, keys, parses=make))
 
     def plan(self, jobs: Sequence[Job]) -> Plan:

@@ -148,7 +148,8 @@ def _scores(store: Store, record: Record) -> Mapping[str, Any]:
 def _own_packages(folder: Path, job: Job) -> list[str]:
     """The folders of a revision that the job's interpreters have as packages in the working tree (`pip install -e .`):
     what is imported from them must be of the revision, too."""
-    keys, paths = Keys(Store.open(job.settings.cache, make=False).local), list[str]()
+    store = Store.open(job.settings.cache, make=False)
+    keys, paths = Keys(store.local, store.files), list[str]()
     for spec in job.graph.nodes.values():
         with suppress(MobuildError):  # which planning there tells
             paths += keys.environment_of(spec).paths
