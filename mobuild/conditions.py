@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.closure import module_digest
@@ -27,6 +26,7 @@ from mobuild.observers.presence import is_there, link_digest
 from mobuild.search import Search
 from mobuild.store import Condition, StatCache
 from mobuild.toolchain import Environment
+from mobuild.values import value
 
 _DECLARABLE = ("file", "folder", "presence", "link", "environment")
 _MODULES = (".py", ".pyc", ".pyo", ".so")
@@ -35,7 +35,7 @@ _DIGITS = 12  # of a digest
 _SHOWN = 6  # of the inputs that a warning names
 
 
-@dataclass(frozen=True)
+@value
 class Surroundings:
     """What conditions are compared with: a project, the recipe's folder and the interpreter's in which modules are
     found, and the folders that mobuild itself makes (`ignored`), which do not count in a folder's listing."""

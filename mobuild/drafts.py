@@ -16,7 +16,7 @@ from mobuild.fingerprint import canonical, digest_bytes
 from mobuild.gates import own_limits
 from mobuild.graph import NodeSpec, local_source
 from mobuild.job import Job
-from mobuild.keys import Keys, has_user_code, runs_program
+from mobuild.keys import Keys
 from mobuild.steps import Edge, Step, User, Way
 from mobuild.store import StatCache
 
@@ -34,17 +34,23 @@ class Drafts:
         of: list[dict[str, str]] = []
         seen: dict[Any, Step] = {}  # jobs share the nodes that are equal, so most questions come again
         for number, job in enumerate(jobs):
-            names: dict[str, str] = {}
-            gates = _gates(job)
+            own: dict[str, Step] = {}
+            gates = _gates(job) if job.constraints else {}
             for name, spec in job.graph.nodes.items():
-                edges = {role: Edge(names[need.node], need.member) for role, need in job.graph.edges[name].items()}
-                question = (id(spec), *edges.items(), str(gates[name]))
-                draft = seen.get(question) or self._draft(spec, edges, job, gates[name])
-                if not draft.error:  # which names its job
-                    seen[question] = draft
-                drafts.setdefault(draft.identity, draft).users.append(User(number, name))
-                names[name] = draft.identity
-            of.append(names)
+                needs, limits = job.graph.edges[name], gates.get(name)
+                question: list[Any] = [id(spec), str(limits) if limits else ""]
+                for role, need in needs.items():
+                    question += (role, id(own[need.node]), need.member)
+                draft = seen.get(known := tuple(question))
+                if draft is None:
+                    edges = {role: Edge(own[need.node].identity, need.member) for role, need in needs.items()}
+                    draft = self._draft(spec, edges, job, limits)
+                    draft = drafts.setdefault(draft.identity, draft)
+                    if not draft.error:  # which names its job
+                        seen[known] = draft
+                draft.users.append(User(number, name))
+                own[name] = draft
+            of.append({name: draft.identity for name, draft in own.items()})
         return list(drafts.values()), tuple(of)
 
     def content(self, spec: NodeSpec) -> sources.SourceContent:
@@ -53,7 +59,7 @@ class Drafts:
         assert path
         return sources.local_digest(path, self._files, spec.said_by)
 
-    def _draft(self, spec: NodeSpec, edges: Mapping[str, Edge], job: Job, gates: Mapping[str, float]) -> Step:
+    def _draft(self, spec: NodeSpec, edges: Mapping[str, Edge], job: Job, gates: Mapping[str, float] | None) -> Step:
         """A step with its identity and traits, not yet settled; steps below different gates stay apart."""
         try:
             if path := local_source(spec):
@@ -76,7 +82,7 @@ class Drafts:
         identity = "+".join(way.key(inputs) for way in ways)
         if gates:
             identity += f" {digest_bytes(canonical(gates))}"
-        if has_user_code(spec) or runs_program(spec):  # whose records have conditions, which hold here and not there
+        if any(way.traits.is_watched for way in ways):  # conditions hold here, and not there
             identity += f" {spec.root} {spec.folder} {spec.python} {spec.requirements} {spec.container}"
         return Step(identity, ways[-1].spec, ways, edges, [], "waiting")
 
@@ -92,7 +98,7 @@ def _gates(job: Job) -> dict[str, dict[str, float]]:
     above: dict[str, dict[str, float]] = {}
     for name in job.graph.nodes:
         above[name] = {}
-        for need in job.graph.edges[name].values() if job.constraints else ():
+        for need in job.graph.edges[name].values():
             above[name] |= above[need.node] | own_limits(job.graph.nodes[need.node].node.kind, job.constraints)
     return above
 

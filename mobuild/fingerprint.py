@@ -20,6 +20,7 @@ from typing import Any, NewType
 
 from mobuild.errors import ConfigError
 from mobuild.node import fields_of, is_keyed, is_ordered, per_class
+from mobuild.values import value
 
 Digest = NewType("Digest", str)
 Key = NewType("Key", str)
@@ -27,7 +28,10 @@ Key = NewType("Key", str)
 _CHUNK = 1 << 20
 _DIGEST = re.compile("[0-9a-f]{32}")
 _SURE = frozenset((str, int, bool, type(None)))  # most values, seen at a glance
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+# What `json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)` makes anew for each value.
+_ENCODE = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, json.JSONEncoder().default, json.encoder.encode_basestring, None, ":", ",", True, False, True
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Change:
         return {**whole, "where": self.where} if self.where else whole
 
 
-@dataclass(frozen=True)
+@value
 class Fingerprint:
     """All that can change one artifact. Equal fingerprints, equal work."""
 
@@ -76,10 +80,9 @@ class Fingerprint:
 
     def keys(self) -> Callable[[Mapping[str, str]], Key]:
         """Tells the key of this fingerprint with other inputs, without writing the rest of it down each time."""
-        document = self.document()
-        del document["inputs"]
-        before = b'{"code":' + canonical(document.pop("code")) + b',"inputs":'  # keys are sorted
-        after = b"," + canonical(document)[1:]
+        before = b'{"code":' + canonical(self.code) + b',"inputs":'  # keys are sorted
+        rest = {"kind": self.kind, "revision": self.revision, "params": self.params, "toolchain": self.toolchain}
+        after = b"," + canonical(rest)[1:]
         return lambda inputs: Key(digest_bytes(before + canonical(inputs) + after))
 
     def changes_since(self, old: Fingerprint) -> tuple[Change, ...]:
@@ -104,7 +107,7 @@ def canonical(value: Any) -> bytes:
     """
     if not _is_sure(value):
         _check(value, "")
-    return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
+    return "".join(_ENCODE(value, 0)).encode("utf-8", "surrogatepass")
 
 
 def parameters(node: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mobuild.conditions import Surroundings, broken
-from mobuild.fingerprint import Change, Digest, Key
+from mobuild.fingerprint import Change, Digest, Fingerprint, Key
 from mobuild.store import Record, Store
 
 
@@ -17,12 +17,12 @@ class Miss:
     lost: Digest | None = None  # of that artifact
 
 
-def look_up(store: Store, key: Key, here: Surroundings) -> Record | Miss:
-    """The record to take for `key`, or why there is none."""
+def look_up(store: Store, key: Key, fingerprint: Fingerprint, here: Surroundings) -> Record | Miss:
+    """The record to take for `key`, that of `fingerprint`, or why there is none."""
     nearest: tuple[Change, ...] = ()
     lost: Digest | None = None
     with store.claims.keeping():
-        since_ns, known = store.files.now_ns(), store.index.get(key)
+        since_ns, known = store.files.now_ns(), store.index.get(key, fingerprint)
         for record in [known] if known else store.records.find(key):
             missed = broken(record.conditions, here, store.files)
             if not missed and (known or store.objects.has(record.artifact)):

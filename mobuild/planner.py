@@ -47,7 +47,7 @@ class Planner:
         self.ignored = tuple(dict.fromkeys(str(place) for path in own for place in (path, path.resolve())))
         drafts, of = self._drafts.steps(self.jobs)
         steps: dict[str, Step] = {}
-        with self.store.claims.throughout():
+        with self.store.claims.throughout(), self.store.files.reading():
             for draft in drafts:
                 steps[draft.identity] = self.settle(draft, steps)
         self.store.index.keep()
@@ -58,14 +58,14 @@ class Planner:
         if step.error or step.source or not step.ways:
             return step
         needed = [above[edge.identity] for edge in step.needs.values()]
-        if blocking := [one for one in needed if one.state == "blocked"]:
+        unknown = [one for one in needed if one.state != "fresh"]
+        if blocking := [one for one in unknown if one.state == "blocked"]:
             return _blocked(step, f"'{blocking[0].spec.name}' cannot be built")
-        if left := [one for one in needed if one.state == "elsewhere"]:
+        if left := [one for one in unknown if one.state == "elsewhere"]:
             return dataclasses.replace(step, state="elsewhere", reasons=(f"needs '{left[0].spec.name}'",))
         job = self.jobs[step.users[0].job]  # all users of a step have the same gates above it
-        if missing := [one for one in needed if (judged := verdict(one, job)) and judged.blocks]:
+        if missing := [one for one in needed if job.constraints and (judged := verdict(one, job)) and judged.blocks]:
             return _blocked(step, f"'{missing[0].spec.name}' misses its constraints")
-        unknown = [one for one in needed if one.state != "fresh"]
         try:
             if unknown:
                 return self._waiting(step, unknown)
@@ -207,14 +207,14 @@ class Planner:
         """Fresh when one of the ways has been done already, else stale with the reasons."""
         missed = Miss()
         for way in step.ways:
-            found = look_up(self.store, way.key(inputs), self.surroundings(way.spec))
+            fingerprint = way.fingerprint(inputs)
+            found = look_up(self.store, way.key(inputs), fingerprint, self.surroundings(way.spec))
             if isinstance(found, Record):
                 self._refuse_undeclared(step, found)
-                artifact, fingerprint = found.artifact.digest, way.fingerprint(inputs)
                 of = step.identity, way.spec, step.ways, step.needs, step.users
-                return Step(*of, "fresh", fingerprint=fingerprint, digest=artifact, record=found)
+                return Step(*of, "fresh", fingerprint=fingerprint, digest=found.artifact.digest, record=found)
             missed = found
-        fingerprint, last = way.fingerprint(inputs), self.last(step)
+        last = self.last(step)
         changes = self._changes_since(last, fingerprint, way) if last else missed.changes
         changes = self._located(changes, step, way, above)
         return dataclasses.replace(

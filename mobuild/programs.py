@@ -98,7 +98,7 @@ def named_files(cmd: str, project: Path, cwd: str = "", shell: bool = False) -> 
 
     Alone, behind the `=` of an option, or as a module that a Python runs (`-m tools.export`).
     """
-    start = os.path.join(project, cwd, "")  # noqa: PTH118 - asked of each command of a plan
+    start = f"{project / cwd if cwd else project}/"  # as text: asked of each command of a plan
     found: set[Path] = set()
     for word in _parts(cmd, shell):
         if "{" in word:
@@ -117,8 +117,7 @@ def named_files(cmd: str, project: Path, cwd: str = "", shell: bool = False) -> 
 def interpreter(cmd: str, project: Path, cwd: str = "") -> Path | None:
     """The Python that `cmd` names: `./old/bin/python` by its path, or `python3.9` by a bare name, to be looked up on
     PATH. None where it leaves that to the node."""
-    first = split(cmd)[0]
-    if first in _OF_THE_NODE or "python" not in first:
+    if "python" not in cmd or (first := split(cmd)[0]) in _OF_THE_NODE or "python" not in first:
         return None
     if _PLACEHOLDER.search(first) or not _INTERPRETER.fullmatch(Path(first).name):
         return None
@@ -217,9 +216,9 @@ def _parts(cmd: str, shell: bool) -> list[str]:
         words = list(found)
     else:
         words = split(cmd)
-    for before, module in zip(words, words[1:]):
-        if before == "-m":
-            words += [module.replace(".", "/") + ending for ending in (".py", "/__main__.py")]
+    if "-m" in words:
+        modules = [module for before, module in zip(words, words[1:]) if before == "-m"]
+        words += [module.replace(".", "/") + ending for module in modules for ending in (".py", "/__main__.py")]
     return words
 
 

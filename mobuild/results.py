@@ -12,11 +12,12 @@ from mobuild.gates import Verdict
 from mobuild.job import Job
 from mobuild.steps import Plan, Step, verdict
 from mobuild.store import Record
+from mobuild.values import value
 
 Outcome = Literal["fresh", "built", "failed", "blocked", "cancelled", "elsewhere"]
 
 
-@dataclass(frozen=True)
+@value
 class Result:
     """The end of one step. `seconds` is the wall time here: waiting, staging, building, publishing."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mobuild.contract.findings import Finding
 from mobuild.errors import MobuildError
@@ -17,28 +17,27 @@ from mobuild.keys import Traits
 from mobuild.node import Fact
 from mobuild.sources import SourceContent
 from mobuild.store import Record
+from mobuild.values import value
 from mobuild.whereabouts import shown
 
 State = Literal["fresh", "stale", "waiting", "blocked", "elsewhere"]  # the last: with `here=true`, not built here
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(NamedTuple):
     """Where a role's input comes from: a step, and the member of its folder that is meant."""
 
     identity: str
     member: str = ""
 
 
-@dataclass(frozen=True)
-class User:
+class User(NamedTuple):
     """One job that wants a step, and what it calls it."""
 
     job: int
     name: str
 
 
-@dataclass(frozen=True)
+@value
 class Way:
     """One way to do a step; most nodes have one."""
 
@@ -61,7 +60,7 @@ class Way:
         return {role: each for role, each in inputs.items() if role not in unkeyed} if unkeyed else inputs
 
 
-@dataclass(frozen=True)
+@value
 class Step:
     """One piece of work with what is known about it now."""
 

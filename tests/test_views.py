@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,3 +76,24 @@ def test_other_overrides_of_the_same_variant_are_told(project: Project) -> None:
     project.mobuild("target=[end]")
 
     assert json.loads((folder(project) / "run.json").read_bytes())["overrides"] != before
+
+
+def test_what_why_compares_with_is_put_back(project: Project) -> None:
+    (ref,) = project.cache.glob("local/*/refs/*/*.json")
+    before = ref.read_bytes()
+
+    ref.unlink()
+    planned(project)
+
+    assert ref.read_bytes() == before
+
+
+def test_refs_are_of_today_again(project: Project) -> None:
+    """By their times gc tells what a project that is gone for the moment may still want."""
+    (ref,) = project.cache.glob("local/*/refs/*/*.json")
+
+    for _ in range(4):  # looked into, and known to be left
+        os.utime(ref, (1_700_000_000, 1_700_000_000))
+        planned(project)
+        assert time.time() - ref.stat().st_mtime < 3600
+        planned(project)

@@ -17,8 +17,9 @@ from typing import Any
 from mobuild.errors import StoreError
 from mobuild.job import Job
 from mobuild.observers.environment import secret_values
-from mobuild.report import provenance, views
-from mobuild.report.documents import artifact_path, inputs, run_document, sidecar, variant_folder, write
+from mobuild.report import provenance
+from mobuild.report.documents import artifact_path, inputs, place_of, run_document, sidecar, variant_folder, write
+from mobuild.report.views import Views
 from mobuild.results import Result, Run
 from mobuild.sources import SourceContent
 from mobuild.store import Record, Store
@@ -37,7 +38,7 @@ class Placed:
     size_bytes: int
 
 
-def materialise(run: Run, store: Store, name: str) -> tuple[list[Placed], list[StoreError]]:
+def materialise(run: Run, store: Store, name: str, views: Views) -> tuple[list[Placed], list[StoreError]]:
     """Put the finished targets, their sidecars and a run.json into every job's folder.
 
     A request that was refused gets no folder: each slip of the pen would leave a variant of its own. A folder that
@@ -45,24 +46,21 @@ def materialise(run: Run, store: Store, name: str) -> tuple[list[Placed], list[S
     """
     placed: list[Placed] = []
     refused: list[StoreError] = []
-    right: list[tuple[str, str, str]] = []  # of `views`, to be noted
+    right: list[int] = []
     for number, job in enumerate(run.plan.jobs):
-        if run.is_refused(number) and not variant_folder(job).exists():
-            continue
-        since_ns, view = store.files.now_ns(), views.of(run, number, store)
-        if view and view.is_left(store.files):
+        if number in views.left:
             placed += _in_place(run, number)
+            continue
+        if run.is_refused(number) and not variant_folder(job).exists():
             continue
         try:
             with _explained(variant_folder(job), job):
                 for one in _materialise_job(run, number, store, name):
                     placed.append(one)
-            if view:
-                right += view.found_right(store.files, since_ns)
+            right.append(number)
         except StoreError as error:
             refused.append(error)
-    if right:
-        store.files.note_as(right)
+    views.note(right, store.files)
     return placed, refused
 
 
@@ -79,14 +77,14 @@ def write_runs(run: Run, name: str) -> list[StoreError]:
     return refused
 
 
-def written(run: Run, placed: Sequence[Placed]) -> list[Path]:
+def written(run: Run, placed: Sequence[Placed]) -> list[str]:
     """Every file that `materialise` put below build/."""
-    found = [variant_folder(job) / "run.json" for job in run.plan.jobs]
+    found = [f"{place_of(job)}/run.json" for job in run.plan.jobs]
     for one in placed:
         if record := run.of(one.job, one.node).record:
-            found += [one.path, one.path.with_name(f"{one.path.name}.json")]
-            found += [one.path.with_name(name) for name in names_beside(run, one.job, one.node)]
-            found += one.path.rglob("*") if record.artifact.is_folder else ()
+            found += [str(one.path), f"{one.path}.json"]
+            found += [str(one.path.with_name(name)) for name in names_beside(run, one.job, one.node)]
+            found += map(str, one.path.rglob("*") if record.artifact.is_folder else ())
     return found
 
 

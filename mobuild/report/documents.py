@@ -23,8 +23,13 @@ from mobuild.store import Record, Store
 SCHEMA = 1
 
 
+def place_of(job: Job) -> str:
+    """`variant_folder` as text, for those who ask for thousands."""
+    return f"{job.settings.build}/{job.recipe}/{job.variant}"
+
+
 def variant_folder(job: Job) -> Path:
-    return job.settings.build / job.recipe / job.variant
+    return Path(place_of(job))
 
 
 def last_run(job: Job) -> Mapping[str, Any]:
@@ -38,7 +43,7 @@ def last_run(job: Job) -> Mapping[str, Any]:
 
 def artifact_path(job: Job, name: str, suffix: str) -> Path:
     """Where the artifact of node `name` appears."""
-    return variant_folder(job) / f"{name}{suffix}"
+    return Path(f"{place_of(job)}/{name}{suffix}")
 
 
 def sidecar(job: Job, target: str, result: Result) -> dict[str, Any]:

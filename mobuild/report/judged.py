@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mobuild.gates import Verdict
+from mobuild.job import Job
 from mobuild.results import Run
 
 
@@ -17,25 +18,29 @@ def lines(run: Run) -> Iterator[str]:
 
     `det/cpu+int8 validation: map50 0.912 → 0.905 (9 lost, 3 gained of 500); cosine 0.9981 of 'boxes'; passed`
     """
-    for number, job in enumerate(run.plan.jobs):
-        for name in job.graph.nodes:
-            result = run.of(number, name)
-            measured = result.record.measurements if result.is_done and result.record else {}
-            found = [*_metrics(measured), *_worst(measured)]
-            if found:
-                word = _word(run.verdict(number, name), measured.get("device") == "proxy")
-                yield f"{job.recipe}/{job.variant} {name}: {'; '.join(found)}; {word}"
+    for number, job, name, measured in _measured(run):
+        found = [*_metrics(measured), *_worst(measured)]
+        if found:
+            word = _word(run.verdict(number, name), measured.get("device") == "proxy")
+            yield f"{job.recipe}/{job.variant} {name}: {'; '.join(found)}; {word}"
 
 
 def proofs(run: Run) -> Iterator[str]:
     """A line for each image: `det/cpu image_proof: self test passed in podman`."""
+    for _, job, name, measured in _measured(run):
+        proof = measured.get("proof")
+        if isinstance(proof, Mapping) and "selftest" in proof:
+            started = f"starts {proof.get('starts')}; " if proof.get("starts") != proof["selftest"] else ""
+            yield f"{job.recipe}/{job.variant} {name}: {started}self test {proof['selftest']}"
+
+
+def _measured(run: Run) -> Iterator[tuple[int, Job, str, Mapping[str, Any]]]:
+    """(number of the job, the job, node, measurements) of every finished node of which something was measured."""
     for number, job in enumerate(run.plan.jobs):
-        for name in job.graph.nodes:
-            result = run.of(number, name)
-            proof = result.record.measurements.get("proof") if result.is_done and result.record else None
-            if isinstance(proof, Mapping) and "selftest" in proof:
-                started = f"starts {proof.get('starts')}; " if proof.get("starts") != proof["selftest"] else ""
-                yield f"{job.recipe}/{job.variant} {name}: {started}self test {proof['selftest']}"
+        for name, identity in run.plan.of[number].items():
+            result = run.results[identity]
+            if result.record and result.record.measurements and result.is_done:
+                yield number, job, name, result.record.measurements
 
 
 def _word(judged: Verdict | None, is_proxy: bool) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from mobuild.store import locks
 from mobuild.store.disk import explained
 
 _FOLDER, _GATE = "running", "gc.lock"
+_NOTHING = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,10 @@ class Claims:
             Path(path).unlink(missing_ok=True)
             os.close(descriptor)
 
-    @contextmanager
-    def keeping(self) -> Iterator[None]:
+    def keeping(self) -> AbstractContextManager[None]:
         """Nothing is removed while this lasts."""
-        if self._descriptor is None or self._is_keeping:
-            yield
-            return
-        with locks.shared(self._local / _GATE):
-            yield
+        is_needed = self._descriptor is not None and not self._is_keeping
+        return locks.shared(self._local / _GATE) if is_needed else _NOTHING
 
     def add(self, name: str) -> None:
         """Claim the record called `name`; the caller is `keeping`."""

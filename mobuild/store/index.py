@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 
-from mobuild.fingerprint import Key
+from mobuild.fingerprint import Fingerprint, Key
 from mobuild.store.objects import Objects
-from mobuild.store.record import Record, encode, read_again
+from mobuild.store.record import Record, brief, read_again
 from mobuild.store.records import Records
 from mobuild.store.stat_cache import StatCache
 
@@ -25,11 +25,11 @@ class Index:
         self._files, self._objects, self._records = files, objects, records
         self._rows: list[tuple[str, str, str]] = []
 
-    def get(self, key: Key) -> Record | None:
-        """The only record of `key`, while it and its object are known to be right."""
+    def get(self, key: Key, fingerprint: Fingerprint) -> Record | None:
+        """The only record of `key`, which is that of `fingerprint`, while it and its object are known to be right."""
         seen, text = self._files.noted(f"{_WORD} {key}")
         try:
-            record = read_again(text) if seen else None
+            record = read_again(text, fingerprint) if seen else None
         except (ValueError, TypeError, KeyError):  # of another version of mobuild
             return None
         return record if record and self._files.together(self._places(record)) == seen else None
@@ -42,7 +42,7 @@ class Index:
         folder, *_ = places = self._places(record)
         seen = "" if record.artifact.is_folder else self._files.together(places, since_ns)
         if seen and _is_alone(folder):
-            self._rows.append((f"{_WORD} {record.key}", seen, encode(record).decode()))
+            self._rows.append((f"{_WORD} {record.key}", seen, brief(record)))
 
     def keep(self) -> None:
         """Write down what was noted."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.errors import SourceError, StoreError
@@ -19,9 +18,10 @@ from mobuild.store.blobs import Blobs
 from mobuild.store.disk import ELSEWHERE, explained
 from mobuild.store.listing import MAGIC, Member, check_names, decode, encode
 from mobuild.store.stat_cache import StatCache
+from mobuild.values import value
 
 
-@dataclass(frozen=True)
+@value
 class Artifact:
     """The content that a node made: what a record points to.
 

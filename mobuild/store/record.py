@@ -10,15 +10,15 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mobuild.errors import ConfigError, StoreError
 from mobuild.fingerprint import Digest, Fingerprint, Key, canonical, digest_bytes
 from mobuild.store.objects import Artifact
+from mobuild.values import value
 
 _SCHEMA = 2
-_SORTED = json.JSONEncoder(sort_keys=True)
+_SORTED, _DECODER = json.JSONEncoder(sort_keys=True), json.JSONDecoder()
 FILE_OF = "file of "
 KINDS = ("file", "folder", "presence", "link", "environment", "module", "import", "distribution")
 
@@ -27,7 +27,7 @@ class Unreadable(Exception):
     """A record file that is no record, or not the one that belongs in its place."""
 
 
-@dataclass(frozen=True)
+@value
 class Condition:
     """One input that was observed while the node ran; the record is a hit only where it is the same."""
 
@@ -36,7 +36,7 @@ class Condition:
     value: str  # a digest or version; '-' when it was absent
 
 
-@dataclass(frozen=True)
+@value
 class Record:
     """What the store remembers about one finished build of a node."""
 
@@ -115,18 +115,17 @@ def check_told(document: Mapping[str, Any]) -> None:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
 
 
-def read_again(data: str) -> Record:
-    """The record in what `encode` made of one that `decode` has found right."""
-    document = json.loads(data)
-    del document["schema"], document["checksum"]
-    fields = {
-        **document,
-        "fingerprint": Fingerprint(**document["fingerprint"]),
-        "artifact": Artifact(**document["artifact"]),
-        "conditions": tuple(Condition(**row) for row in document["conditions"]),
-        "warnings": tuple(document["warnings"]),
-        "observed_by": tuple(document["observed_by"]),
-    }
+def brief(record: Record) -> str:
+    """A record that `decode` has found right, without its fingerprint, for `read_again`."""
+    return json.dumps({**vars(record), "fingerprint": None}, default=vars, separators=(",", ":"))
+
+
+def read_again(text: str, fingerprint: Fingerprint) -> Record:
+    """The record that `brief` wrote, whose key is that of `fingerprint`."""
+    fields, _ = _DECODER.raw_decode(text)  # as `json.loads` does, without a look around the text
+    fields["fingerprint"], fields["artifact"] = fingerprint, Artifact(**fields["artifact"])
+    fields["conditions"] = tuple([Condition(**row) for row in fields["conditions"]])
+    fields["warnings"], fields["observed_by"] = tuple(fields["warnings"]), tuple(fields["observed_by"])
     return Record(**fields)
 
 

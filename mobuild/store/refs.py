@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from mobuild.store import locks
 from mobuild.store.record import Condition, Record, file_name
 
 _SCHEMA = 2
+_DAY_SECONDS = 86_400
 _PLACE = ("project", "recipe", "variant")
 _UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError)
 
@@ -62,7 +64,7 @@ class Refs:
     def get(self, project: Path, recipe: str, variant: str, node: str) -> Ref | None:
         """What `put` wrote last, if it can be read."""
         try:
-            return _ref(_nodes(self._path(project, recipe, variant))[node])
+            return _ref(_nodes(Path(self.place_of(project, recipe, variant)))[node])
         except _UNREADABLE:
             return None
 
@@ -80,10 +82,10 @@ class Refs:
         """Remember the record of each node; a disk that refuses is a warning, for the build itself is done."""
         if not self._writable or not records:
             return
-        path = self._path(project, recipe, variant)
+        path = Path(self.place_of(project, recipe, variant))
         try:
             if _says(path, records):
-                os.utime(path)  # it is of today again
+                self.still(path)
                 return
             with locks.held(path.parent / "lock"):  # others may put other nodes of the variant
                 nodes = {**_readable(path), **{node: _row(record) for node, record in records.items()}}
@@ -95,9 +97,16 @@ class Refs:
             if sentence not in self._warnings:
                 self._warnings.append(sentence)
 
-    def _path(self, project: Path, recipe: str, variant: str) -> Path:
+    def still(self, path: Path | str) -> None:
+        """A run found what the file says; once a day that is noted in its times, by which gc goes."""
+        with suppress(OSError):
+            if os.stat(path).st_mtime < time.time() - _DAY_SECONDS:  # noqa: PTH116 - asked of each job of a sweep
+                os.utime(path)
+
+    def place_of(self, project: Path, recipe: str, variant: str) -> str:
+        """The file of a variant's refs, as text, for those who ask for thousands."""
         # Digests, because a variant may hold any character and be longer than a file name.
-        return self._root / folder_of(project) / f"{digest_bytes(canonical([recipe, variant]))}.json"
+        return f"{self._root}/{folder_of(project)}/{digest_bytes(canonical([recipe, variant]))}.json"
 
 
 @functools.lru_cache(maxsize=16)

@@ -9,16 +9,16 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 from mobuild.errors import StoreError, did_you_mean
-from mobuild.fingerprint import Key, canonical
+from mobuild.fingerprint import Key
 from mobuild.store.record import Record, file_name
 from mobuild.store.records import Records
 from mobuild.store.refs import replace
+from mobuild.values import value
 
 _SCHEMA = 1
 _FILE = "run.json"
@@ -27,7 +27,7 @@ _NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4,7}")  # of four digits before they t
 _SHOWN = 5
 
 
-@dataclass(frozen=True)
+@value
 class Member:
     """One finished node of a run: what it was called, and which record it had."""
 
@@ -70,7 +70,7 @@ class Runs:
         """Remember a run; a disk that refuses is a warning, for the build itself is done."""
         document = {"schema": _SCHEMA, "project": str(project.resolve()), "members": [vars(one) for one in members]}
         try:
-            replace(self.folder(name) / _FILE, canonical(document))
+            replace(self.folder(name) / _FILE, json.dumps(document).encode())
         except OSError as error:
             self._warnings.append(f"run {name}: `why` cannot compare with it ({error.strerror or error})")
 

@@ -38,7 +38,7 @@ class StatCache:
         """`path` is the sqlite file; None keeps everything in memory."""
         self._clock_ns, self._stat = clock_ns, stat
         self._lock = threading.Lock()
-        self._rows = _connect(path)
+        self._rows, self._is_reading = _connect(path), False
 
     def digest(self, path: Path) -> Digest:
         """XXH3-128 of the content of `path`.
@@ -85,6 +85,17 @@ class StatCache:
         token, meaning = self._run("SELECT token, digest FROM files WHERE place = ?", (name,)) or ("", "")
         return token or "", meaning or ""
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While this lasts, questions are answered from one look at the file, which else is locked for each of them;
+        to write ends it."""
+        self._run("BEGIN", ())
+        self._is_reading = True
+        try:
+            yield
+        finally:
+            self._end_reading()
+
     def note_as(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Remember of each (name, token, meaning) what the files mean together as long as that is their token."""
         with self._at_once():
@@ -93,6 +104,7 @@ class StatCache:
 
     def forget(self, prefix: str) -> None:
         """Drop what was noted under names with that beginning, a word."""
+        self._end_reading()
         self._run("DELETE FROM files WHERE place > ? AND place < ?", (f"{prefix} ", f"{prefix}!"))
 
     def close(self) -> None:
@@ -116,6 +128,7 @@ class StatCache:
         return row[0] if row else None
 
     def _put(self, seen: os.stat_result, column: str, value: str) -> None:
+        self._end_reading()
         # An equal token keeps the other column; another token makes it void.
         other = "sha256" if column == "digest" else "digest"
         self._run(
@@ -128,9 +141,15 @@ class StatCache:
     @contextmanager
     def _at_once(self) -> Iterator[None]:
         """One write to the disk for many rows; others wait meanwhile."""
+        self._end_reading()
         self._run("BEGIN IMMEDIATE", ())
         yield
         self._run("COMMIT", ())  # nothing to end where the disk refused meanwhile: then all is in memory
+
+    def _end_reading(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._run("COMMIT", ())
 
     def _run(self, statement: str, values: Sequence[str]) -> tuple[str | None, ...] | None:
         with self._lock:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 def resolved(job: Job, store: Store) -> Job:
     """`job` with the baseline in its constraints, where it has such a constraint and a node that it is about."""
-    limit = job.constraints.get("against")
+    if not (limit := job.constraints.get("against")):
+        return job
     nodes = [name for name, spec in job.graph.nodes.items() if spec.node.kind in VALIDATIONS]
-    if not limit or not nodes:
+    if not nodes:
         return job
     return dataclasses.replace(
         job, constraints={**job.constraints, "against": {**limit, **_looked_up(job, store, nodes)}}

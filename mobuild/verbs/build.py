@@ -14,6 +14,7 @@ from mobuild.executors.local import LocalExecutor
 from mobuild.job import Job
 from mobuild.report import artifacts, junit, messages, terminal
 from mobuild.report.artifacts import Placed
+from mobuild.report.views import Views
 from mobuild.results import Run
 from mobuild.scheduler import AtOnce, Scheduler, unrun
 from mobuild.steps import Plan
@@ -58,8 +59,9 @@ def run(
         if plan.jobs[0].settings.debug:
             return _debug(session, plan, name, on_error), [], refused
         done = _schedule(session, plan, name)
-        _remember(session, done, name)
-        placed, misplaced = artifacts.materialise(done, session.store, name)
+        views = Views.look(done, session.store)
+        _remember(session, done, name, views)
+        placed, misplaced = artifacts.materialise(done, session.store, name, views)
     for error in misplaced:
         on_error(error)
     refused += misplaced
@@ -106,8 +108,8 @@ def _offer_answer(done: Run, placed: Sequence[Placed], session: Session) -> None
     seen = witnesses.of_plan(done.plan, session.store, session.keys)
     if witnesses.is_volatile(seen, done.plan):
         return
-    own = [str(path) for path in artifacts.written(done, placed)]
-    answers.recorder.offer(str(done.plan.jobs[0].settings.build), list(seen.paths), own, list(seen.variables))
+    own, build = artifacts.written(done, placed), str(done.plan.jobs[0].settings.build)
+    answers.recorder.offer(build, list(seen.paths), own, list(seen.variables))
 
 
 def _status(statuses: Sequence[int]) -> int:
@@ -177,7 +179,7 @@ def _debug(session: Session, plan: Plan, name: str, on_error: Callable[[MobuildE
     return done
 
 
-def _remember(session: Session, done: Run, run: str) -> None:
+def _remember(session: Session, done: Run, run: str, views: Views) -> None:
     """Note what each finished node was made of, for the next `why`, and its record as used; forget its failures."""
     store = session.store
     if not store.writable:
@@ -185,16 +187,22 @@ def _remember(session: Session, done: Run, run: str) -> None:
     records = [result.record for result in done.results.values() if result.is_done and result.record]
     store.uses.note(store.records.name(record) for record in records)
     members: list[Member] = []
-    owners: list[Owner] = []
     for number, job in enumerate(done.plan.jobs):
-        results = {name: done.of(number, name) for name in job.graph.nodes}
+        results = {name: done.results[identity] for name, identity in done.plan.of[number].items()}
         finished = {name: result.record for name, result in results.items() if result.is_done and result.record}
         place = (job.settings.project, job.recipe, job.variant)
-        store.refs.put(*place, finished)
+        if number in views.left:
+            store.refs.still(views.of[number].ref)
+        else:
+            store.refs.put(*place, finished)
         members += [Member.of(job.recipe, job.variant, name, record) for name, record in finished.items()]
-        owners += [Owner(*place, name) for name in finished]
     for result in done.results.values():
         if (source := result.step.source) and source.is_folder:
             store.listings.note(source.digest, source.listed)
-    store.failures.drop(owners)
+    store.failures.drop(
+        Owner(job.settings.project, job.recipe, job.variant, name)
+        for number, job in enumerate(done.plan.jobs)
+        for name, identity in done.plan.of[number].items()
+        if done.results[identity].is_done
+    )
     store.runs.put(run, done.plan.jobs[0].settings.project, members)

@@ -33,7 +33,7 @@ def noted(store: Store) -> Record:
     found = finished(store)
     store.index.note(found, LATER)
     store.index.keep()
-    assert store.index.get(found.key) == found
+    assert store.index.get(found.key, found.fingerprint) == found
     return found
 
 
@@ -52,8 +52,10 @@ def moved_away(path: Path) -> None:
 def test_a_record_is_known_to_other_processes(store: Store) -> None:
     found = noted(store)
 
-    assert Store.open(store.root).index.get(found.key) == found
-    assert list(map(type, vars(store.index.get(found.key)).values())) == list(map(type, vars(found).values()))
+    assert Store.open(store.root).index.get(found.key, found.fingerprint) == found
+    assert list(map(type, vars(store.index.get(found.key, found.fingerprint)).values())) == list(
+        map(type, vars(found).values())
+    )
 
 
 @pytest.mark.parametrize("change", [rewritten, moved_away, Path.unlink])
@@ -65,7 +67,7 @@ def test_a_record_is_not_known_once_its_file_or_its_object_changed(
 
     change(store.objects.path(found.artifact.digest) if of_object else store.records.path(found))
 
-    assert store.index.get(found.key) is None
+    assert store.index.get(found.key, found.fingerprint) is None
 
 
 def test_a_record_is_not_known_once_another_one_of_its_key_came(store: Store) -> None:
@@ -73,7 +75,7 @@ def test_a_record_is_not_known_once_another_one_of_its_key_came(store: Store) ->
 
     store.records.publish(dataclasses.replace(found, conditions=(Condition("file", "a", "b"),)))
 
-    assert store.index.get(found.key) is None
+    assert store.index.get(found.key, found.fingerprint) is None
 
 
 @pytest.mark.parametrize("why", ["folder", "just written", "one of two"])
@@ -85,7 +87,7 @@ def test_what_cannot_be_watched_is_not_noted(store: Store, why: str) -> None:
     store.index.note(found, store.files.now_ns() if why == "just written" else LATER)
     store.index.keep()
 
-    assert store.index.get(found.key) is None
+    assert store.index.get(found.key, found.fingerprint) is None
 
 
 def test_what_another_version_wrote_is_not_known(store: Store) -> None:
@@ -93,7 +95,7 @@ def test_what_another_version_wrote_is_not_known(store: Store) -> None:
 
     store.files.note_as([(f"record {FINGERPRINT.key}", token, '{"schema": 9, "checksum": ""}')])
 
-    assert store.index.get(FINGERPRINT.key) is None
+    assert store.index.get(FINGERPRINT.key, FINGERPRINT) is None
 
 
 def test_gc_forgets_all(store: Store) -> None:
@@ -101,4 +103,4 @@ def test_gc_forgets_all(store: Store) -> None:
 
     store.index.forget()
 
-    assert store.index.get(found.key) is None
+    assert store.index.get(found.key, found.fingerprint) is None

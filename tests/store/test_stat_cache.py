@@ -260,3 +260,36 @@ def test_what_is_forgotten_is_what_begins_with_the_word(tmp_path: Path) -> None:
     files.forget("record")
 
     assert [files.noted(name) for name in ("record 1", "recorded 1", "view 1")] == [("", ""), ("t", "m"), ("t", "m")]
+
+
+def test_what_is_read_meanwhile_is_kept(tmp_path: Path, world: World, readings: list[Path]) -> None:
+    one, other = tmp_path / "one.pt", tmp_path / "other.pt"
+    one.write_bytes(b"one")
+    other.write_bytes(b"other")
+    files = opened(tmp_path, world)
+    files.note_as([("view a", "token", "meaning")])
+
+    with files.reading():
+        known = files.noted("view a")
+        files.digest(one)
+        opened(tmp_path, world).digest(other)  # another process writes, too
+        files.note_as([("view b", "token", "meaning")])
+
+    assert known == ("token", "meaning")
+    assert opened(tmp_path, world).noted("view b") == ("token", "meaning")
+    for path in (one, other):
+        files.digest(path)
+        opened(tmp_path, world).digest(path)
+    assert readings == [one, other]
+
+
+def test_others_write_while_it_is_read(tmp_path: Path, world: World) -> None:
+    files, others = opened(tmp_path, world), opened(tmp_path, world)
+
+    with files.reading():
+        assert files.noted("view a") == ("", "")
+        others.note_as([("view a", "token", "meaning")])
+        assert files.noted("view a") == ("", "")  # as it was at the first question
+
+    assert files.noted("view a") == ("token", "meaning")
+    assert opened(tmp_path, world).noted("view a") == ("token", "meaning")
