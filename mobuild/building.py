@@ -67,9 +67,8 @@ class Builder:
         log: Path | None = None
         try:
             with self.store.lock(step.fingerprint.key, self._killed, lambda: self.on_wait(step)):
-                again = self.planner.settle(step, above)
-                if again.state == "fresh":
-                    return Result(again, "fresh", time.monotonic() - begun)
+                if taken := self.planner.taken(step, above):
+                    return Result(taken, "fresh", time.monotonic() - begun)
                 with self._staging() as staging:
                     log = self._log(step)
                     self.store.note_log(step.fingerprint.key, log)

@@ -69,7 +69,7 @@ class Planner:
         try:
             if unknown:
                 return self._waiting(step, unknown)
-            inputs = {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
+            inputs = self._inputs(step, above)
             _check(step, above)
             found = self._with_hit(self._told(step, above, job), inputs, above)
             if found.state != "stale":
@@ -81,6 +81,18 @@ class Planner:
         except MobuildError as error:
             error.message = placed(error.message, job, step.spec)
             return dataclasses.replace(_blocked(step, error.message), error=error)
+
+    def taken(self, step: Step, above: Mapping[str, Step]) -> Step | None:
+        """A stale step as it is when others have built it since it was settled; None when it is still to be built.
+
+        Raises:
+            NodeFailed: with `cache.strict`, of undeclared inputs.
+        """
+        found = self._look_up(step, self._inputs(step, above))
+        return found if isinstance(found, Step) else None
+
+    def _inputs(self, step: Step, above: Mapping[str, Step]) -> dict[str, str]:
+        return {role: self._input_digest(above[edge.identity], edge) for role, edge in step.needs.items()}
 
     def _told(self, step: Step, above: Mapping[str, Step], job: Job) -> Step:
         """`step`, with what its node wants to know of the nodes that it needs."""
@@ -205,16 +217,11 @@ class Planner:
 
     def _with_hit(self, step: Step, inputs: Mapping[str, str], above: Mapping[str, Step]) -> Step:
         """Fresh when one of the ways has been done already, else stale with the reasons."""
-        missed = Miss()
-        for way in step.ways:
-            fingerprint = way.fingerprint(inputs)
-            found = look_up(self.store, way.key(inputs), fingerprint, self.surroundings(way.spec))
-            if isinstance(found, Record):
-                self._refuse_undeclared(step, found)
-                of = step.identity, way.spec, step.ways, step.needs, step.users
-                return Step(*of, "fresh", fingerprint=fingerprint, digest=found.artifact.digest, record=found)
-            missed = found
-        last = self.last(step)
+        missed = self._look_up(step, inputs)
+        if isinstance(missed, Step):
+            return missed
+        way, last = step.ways[-1], self.last(step)
+        fingerprint = way.fingerprint(inputs)
         changes = self._changes_since(last, fingerprint, way) if last else missed.changes
         changes = self._located(changes, step, way, above)
         return dataclasses.replace(
@@ -226,6 +233,19 @@ class Planner:
             changes=changes,
             past=self._past(step),
         )
+
+    def _look_up(self, step: Step, inputs: Mapping[str, str]) -> Step | Miss:
+        """The step as done, in the best of its ways that has a record; else why the last one has none."""
+        missed = Miss()
+        for way in step.ways:
+            fingerprint = way.fingerprint(inputs)
+            found = look_up(self.store, way.key(inputs), fingerprint, self.surroundings(way.spec))
+            if isinstance(found, Record):
+                self._refuse_undeclared(step, found)
+                of = step.identity, way.spec, step.ways, step.needs, step.users
+                return Step(*of, "fresh", fingerprint=fingerprint, digest=found.artifact.digest, record=found)
+            missed = found
+        return missed
 
     def _reasons(self, missed: Miss, changes: Sequence[Change], last: Ref | None, key: Key) -> tuple[str, ...]:
         """Why a step is stale, in the words of `plan` and `why`."""

@@ -33,7 +33,7 @@ class Job:
     secrets: tuple[str, ...] = ()  # more environment variables whose value is never recorded
 
     def document(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {**vars(self)}
 
 
 class Executor(Protocol):

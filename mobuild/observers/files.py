@@ -40,8 +40,10 @@ class Files:
     """Collects reads between `start` and `stop`. Never disturbs the node: when the observer itself
     fails it stops, and `failure` says why."""
 
-    def __init__(self, roots: Sequence[str], known: Sequence[str], ignored: Sequence[str], own: Sequence[str]) -> None:
-        """`known` files are keyed by others; in the `ignored` folders nothing counts, nor do their names
+    def __init__(
+        self, roots: Sequence[str], known: AbstractSet[str], ignored: Sequence[str], own: Sequence[str]
+    ) -> None:
+        """`known` files are keyed by others, by any name; in the `ignored` folders nothing counts, nor do their names
         in a listing; `own` are the node's inputs and its artifact, with all that is in them."""
         self.files: dict[str, str] = {}
         self.folders: dict[str, str] = {}
@@ -52,7 +54,7 @@ class Files:
         self.since = time.time()
         self.roots = tuple(map(os.path.abspath, roots)) + tuple(map(os.path.realpath, roots))
         self.ignored = tuple(map(os.path.abspath, ignored))
-        self._known = frozenset(known) | frozenset(map(os.path.realpath, known))
+        self._known = known
         self._own = tuple(map(os.path.abspath, own)) + tuple(map(os.path.realpath, own))
         self._written: set[str] = set()  # folders that the node makes, too
         self._made: set[str] = set()  # links: what is read through them was there before

@@ -72,25 +72,26 @@ def missing() -> list[str]:
     return sorted(_missing - set(sys.modules))
 
 
-def first_party(known: frozenset[str]) -> dict[str, str]:
-    """Name → absolute path of each first-party module that was loaded and whose file is not in `known`.
+def first_party(loaded: Mapping[str, str], known: frozenset[str]) -> dict[str, str]:
+    """Name → absolute path of each first-party module that was `loaded` and whose file is not in `known`.
 
     One that is no longer in `sys.modules`, or never was, goes by its path.
     """
-    loaded = _loaded()
-    loaded.update({path: path for path in _read.keys() - set(loaded.values())})
+    all_read = {**loaded, **{path: path for path in _read.keys() - set(loaded.values())}}
     return {
-        name: path for name, path in sorted(loaded.items()) if path not in known and os.path.realpath(path) not in known
+        name: path
+        for name, path in sorted(all_read.items())
+        if path not in known and os.path.realpath(path) not in known
     }
 
 
-def absent() -> list[str]:
+def absent(loaded: Mapping[str, str]) -> list[str]:
     """Files that are not there, and from which a module of the user's would be loaded if they were, where the node
     itself changed the search path: the plan knows the folders of another one."""
     folders = list(map(os.path.abspath, sys.path))
     added = [folder for folder in folders if folder not in _searched and is_first_party(folder)]
     found: list[str] = []
-    for name, path in {**dict.fromkeys(missing(), ""), **_loaded()}.items():
+    for name, path in {**dict.fromkeys(missing(), ""), **loaded}.items():
         package, _, last = name.rpartition(".")
         is_in_added = any(_is_in(path, folder, last) for folder in added)
         for folder in getattr(sys.modules.get(package), "__path__", ()) if package else folders:
@@ -108,11 +109,11 @@ def _is_in(path: str, folder: str, last: str) -> bool:
 
 def is_any_first_party() -> bool:
     """Whether there is one, as `first_party` knows them."""
-    return bool(_read or _loaded())
+    return bool(_read or loaded())
 
 
-def _loaded() -> dict[str, str]:
-    """Name → path of the first-party modules in `sys.modules`."""
+def loaded() -> dict[str, str]:
+    """Name → path of the first-party modules in `sys.modules`, of which there are thousands: to be asked once."""
     found = {}
     for name, module in list(sys.modules.items()):
         if _others.get(name) is module:  # nearly all, in a process that stays warm

@@ -20,10 +20,10 @@ class Watch:
     def __init__(self, job: Mapping[str, Any], *, distributions: bool) -> None:
         roots = (job["project"], job["folder"])
         known = job["known_files"]
-        self._known = frozenset(map(os.path.abspath, known)) | frozenset(map(os.path.realpath, known))
+        self._known = frozenset([*map(os.path.abspath, known), *map(os.path.realpath, known)])
         self._distributions = distributions
         own = [*job["inputs"].values(), job["out"]]
-        self._files = Files(roots, known, job["ignored_folders"], own)
+        self._files = Files(roots, self._known, job["ignored_folders"], own)
         self._reads = Reads(self._files, os.environ.get(READS, ""))
         self._variables = Variables(job.get("secrets", ()), job.get("env", ()))
 
@@ -39,9 +39,10 @@ class Watch:
         self._reads.stop()
 
     def document(self) -> dict[str, Any]:
-        loaded = modules.first_party(self._known)
+        all_loaded = modules.loaded()
+        loaded, absent = modules.first_party(all_loaded, self._known), modules.absent(all_loaded)
         observed = {
-            "files": {**dict.fromkeys(modules.absent(), ABSENT), **self._reads.files, **self._files.files},
+            "files": {**dict.fromkeys(absent, ABSENT), **self._reads.files, **self._files.files},
             "folders": {**self._reads.folders, **self._files.folders},
             "presence": self._unread(self._files.presence, loaded),
             "links": {**self._unread(self._files.links, loaded), **self._leading()},

@@ -7,7 +7,6 @@ the machine's part of the store; otherwise it is read again, and damage is moved
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 from mobuild.fingerprint import Digest, Digester, digest_file
 from mobuild.store import reflink
 from mobuild.store.disk import explained, sync
-from mobuild.store.measuring import measure, measure_copy
+from mobuild.store.measuring import SMALL_BYTES, measure, measure_bytes, measure_copy
 from mobuild.store.stat_cache import StatCache
 
 _HEX = "[0-9a-f]"
@@ -41,6 +40,8 @@ class Blobs:
 
     def publish(self, staged: Path) -> Digester:
         """Take the content of a file into the store: moved from the staging folder, copied from elsewhere."""
+        if staged.stat().st_size <= SMALL_BYTES:
+            return self._publish_small(staged)
         with self.temporary() as temporary:
             if self._may_move(staged):
                 staged.rename(temporary)
@@ -55,16 +56,29 @@ class Blobs:
     @contextmanager
     def temporary(self) -> Iterator[Path]:
         """A name on the file system of the blobs, for content that is still to be placed."""
-        folder = Path(tempfile.mkdtemp(prefix="publish-", dir=self._staging))
+        temporary = self._staging / f"publish-{os.urandom(8).hex()}"
         try:
-            yield folder / "object"
+            yield temporary
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            temporary.unlink(missing_ok=True)
 
     def place(self, temporary: Path, measured: Digester) -> None:
         """Bring the measured file `temporary` to the disk, and put it where it belongs."""
         sync(temporary)
         self._rename(temporary, measured)
+
+    def _publish_small(self, staged: Path) -> Digester:
+        """Logs above all, most of which are empty: what is here already is neither copied nor brought to the disk."""
+        data = staged.read_bytes()
+        measured = measure_bytes(data, staged)
+        if not self.holds(measured.digest):
+            with self.temporary() as temporary:
+                if self._may_move(staged):
+                    staged.rename(temporary)
+                else:
+                    temporary.write_bytes(data)
+                self.place(temporary, measured)
+        return measured
 
     def _rename(self, temporary: Path, measured: Digester) -> None:
         if self.holds(measured.digest):

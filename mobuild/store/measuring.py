@@ -6,7 +6,6 @@ SHA-256 takes longer than all the rest, so it goes on in a thread of its own, an
 from __future__ import annotations
 
 import os
-import shutil
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +17,7 @@ from mobuild.fingerprint import Digester
 from mobuild.store.disk import sync
 from mobuild.store.listing import MAGIC
 
-_CHUNK = 1 << 20
+SMALL_BYTES = _CHUNK = 1 << 20
 _BUFFERS = 4
 
 
@@ -28,9 +27,6 @@ def measure(source: Path) -> Digester:
     Raises:
         StoreError: it begins as a folder listing does.
     """
-    if source.stat().st_size <= _CHUNK:  # threads would take longer than all else
-        sync(source)
-        return _of_bytes(source.read_bytes(), source)
     with ThreadPoolExecutor(1) as aside, open(source, "rb", buffering=0) as stream:
         written = aside.submit(sync, source)
         measured = _read(stream.readinto, source)
@@ -44,9 +40,6 @@ def measure_copy(source: Path, destination: Path) -> Digester:
     Raises:
         StoreError: it begins as a folder listing does.
     """
-    if source.stat().st_size <= _CHUNK:
-        shutil.copyfile(source, destination)
-        return measure(destination)
     with open(source, "rb", buffering=0) as stream, open(destination, "r+b", buffering=0) as copy:
         offset = 0
 
@@ -62,7 +55,12 @@ def measure_copy(source: Path, destination: Path) -> Digester:
     return measured
 
 
-def _of_bytes(data: bytes, source: Path) -> Digester:
+def measure_bytes(data: bytes, source: Path) -> Digester:
+    """Measure the content of a small file, where threads would take longer than all else.
+
+    Raises:
+        StoreError: it begins as a folder listing does.
+    """
     _refuse_listing(data, source)
     measured = Digester()
     measured.update(data)

@@ -6,7 +6,6 @@ from a damaged disk; a checksum shows damage that leaves it readable. `records` 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -71,9 +70,9 @@ def file_name(conditions: Sequence[Condition]) -> str:
 
 def encode(record: Record) -> bytes:
     """The record as JSON. Measurements may be infinite or NaN, in Python's spelling of JSON."""
-    document = {"schema": _SCHEMA, **dataclasses.asdict(record)}
+    document = {"schema": _SCHEMA, **vars(record)}
     try:
-        document = json.loads(json.dumps(document))  # as `decode` will see it: keys are strings, tuples lists
+        document = json.loads(json.dumps(document, default=_parts))  # as `decode` will see it: keys are strings
         document["checksum"] = _checksum(document)
         text = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False)
         return text.encode("utf-8", "backslashreplace")  # names of files that are no text become JSON's own escapes
@@ -117,7 +116,7 @@ def check_told(document: Mapping[str, Any]) -> None:
 
 def brief(record: Record) -> str:
     """A record that `decode` has found right, without its fingerprint, for `read_again`."""
-    return json.dumps({**vars(record), "fingerprint": None}, default=vars, separators=(",", ":"))
+    return json.dumps({**vars(record), "fingerprint": None}, default=_parts, separators=(",", ":"))
 
 
 def read_again(text: str, fingerprint: Fingerprint) -> Record:
@@ -127,6 +126,15 @@ def read_again(text: str, fingerprint: Fingerprint) -> Record:
     fields["conditions"] = tuple([Condition(**row) for row in fields["conditions"]])
     fields["warnings"], fields["observed_by"] = tuple(fields["warnings"]), tuple(fields["observed_by"])
     return Record(**fields)
+
+
+def _parts(value: Any) -> Mapping[str, Any]:
+    """The fields of what a record holds, for JSON."""
+    if isinstance(value, Fingerprint):
+        return value.document()
+    if isinstance(value, (Artifact, Condition)):
+        return vars(value)
+    raise TypeError(f"a {type(value).__name__}")
 
 
 def _checksum(document: Mapping[str, Any]) -> Digest:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mobuild.errors import StoreError
 from mobuild.fingerprint import Key
-from mobuild.store.disk import ELSEWHERE, explained, sync
+from mobuild.store.disk import ELSEWHERE, explained
 from mobuild.store.record import Condition, Record, Unreadable, decode, encode, file_name
 
 __all__ = ["Condition", "Record", "Records"]
@@ -161,9 +161,8 @@ class Records:
                 stream.write(data)
                 stream.flush()
                 os.fchmod(descriptor, 0o444)
-                os.fsync(descriptor)
-            os.link(temporary, path)
-            sync(path.parent)
+                os.link(temporary, path)
+                os.fsync(descriptor)  # ext4, XFS and btrfs bring the new name to the disk, too; else it is a miss
         except FileExistsError:
             return False
         finally:

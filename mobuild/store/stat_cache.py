@@ -60,10 +60,7 @@ class StatCache:
 
     def note(self, path: Path, digest: Digest, sha256: str = "") -> None:
         """Remember a digest that the caller vouches for: nobody else could have written to `path`."""
-        seen = self._stat(path)
-        self._put(seen, "digest", digest)
-        if sha256:
-            self._put(seen, "sha256", sha256)
+        self._put(self._stat(path), digest=digest, sha256=sha256 or None)
 
     def now_ns(self) -> int:
         """The time as `together` wants it."""
@@ -119,7 +116,7 @@ class StatCache:
             value = read(path)
             if token(self._stat(path)) == token(before):
                 if not _is_racy(before, started_ns):
-                    self._put(before, column, value)
+                    self._put(before, **{column: value})
                 return value
         raise SourceError(f"file '{path}': changes while it is read", "wait until it is written, then run again")
 
@@ -127,15 +124,15 @@ class StatCache:
         row = self._run(f"SELECT {column} FROM files WHERE place = ? AND token = ?", _row(seen))
         return row[0] if row else None
 
-    def _put(self, seen: os.stat_result, column: str, value: str) -> None:
+    def _put(self, seen: os.stat_result, digest: str | None = None, sha256: str | None = None) -> None:
         self._end_reading()
         # An equal token keeps the other column; another token makes it void.
-        other = "sha256" if column == "digest" else "digest"
         self._run(
-            f"INSERT INTO files (place, token, {column}) VALUES (?, ?, ?) ON CONFLICT (place) DO UPDATE SET "
-            f"{other} = CASE WHEN token = excluded.token THEN {other} END, "
-            f"token = excluded.token, {column} = excluded.{column}",
-            (*_row(seen), value),
+            "INSERT INTO files (place, token, digest, sha256) VALUES (?, ?, ?, ?) ON CONFLICT (place) DO UPDATE SET "
+            "digest = coalesce(excluded.digest, CASE WHEN token = excluded.token THEN digest END), "
+            "sha256 = coalesce(excluded.sha256, CASE WHEN token = excluded.token THEN sha256 END), "
+            "token = excluded.token",
+            (*_row(seen), digest, sha256),
         )
 
     @contextmanager
@@ -151,7 +148,7 @@ class StatCache:
             self._is_reading = False
             self._run("COMMIT", ())
 
-    def _run(self, statement: str, values: Sequence[str]) -> tuple[str | None, ...] | None:
+    def _run(self, statement: str, values: Sequence[str | None]) -> tuple[str | None, ...] | None:
         with self._lock:
             try:
                 row: tuple[str | None, ...] | None = self._rows.execute(statement, values).fetchone()

@@ -360,20 +360,21 @@ def test_read_only_cache_serves_hits_and_refuses_to_publish(small_disk: Path, tm
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from mobuild.store import Store, measuring
+from mobuild.store import Store, blobs, measuring
 
 store = Store.open(Path(sys.argv[1]))
 staged = store.staging() / "artifact"
-staged.write_bytes(b"content")
-measuring.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+staged.write_bytes(b"content" * int(sys.argv[2]))
+blobs.sync = measuring.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 store.objects.publish(staged)
 """
 
 
-def test_process_killed_before_the_rename_leaves_no_object(store: Store) -> None:
-    done = subprocess.run([sys.executable, "-c", _KILLED, str(store.root)], check=False)
+@pytest.mark.parametrize("times", [1, 1 << 18], ids=["small", "large"])
+def test_process_killed_before_the_rename_leaves_no_object(store: Store, times: int) -> None:
+    done = subprocess.run([sys.executable, "-c", _KILLED, str(store.root), str(times)], check=False)
 
     assert done.returncode == -signal.SIGKILL
     assert rubbish(store) == []
-    artifact = store.objects.publish(staged_file(store, b"content"))
+    artifact = store.objects.publish(staged_file(store, b"content" * times))
     assert store.objects.holds(artifact.digest)
