@@ -41,8 +41,10 @@ class Watch:
     def document(self) -> dict[str, Any]:
         all_loaded = modules.loaded()
         loaded, absent = modules.first_party(all_loaded, self._known), modules.absent(all_loaded)
+        files = {**dict.fromkeys(absent, ABSENT), **self._reads.files, **self._files.files}
+        code = frozenset(loaded.values())  # counts by its meaning, though tracebacks and exporters read its lines
         observed = {
-            "files": {**dict.fromkeys(absent, ABSENT), **self._reads.files, **self._files.files},
+            "files": {path: digest for path, digest in files.items() if path not in code},
             "folders": {**self._reads.folders, **self._files.folders},
             "presence": self._unread(self._files.presence, loaded),
             "links": {**self._unread(self._files.links, loaded), **self._leading()},

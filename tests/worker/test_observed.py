@@ -45,6 +45,19 @@ def test_late_and_dynamic_imports_are_reported_as_modules(project, call):
     assert outcome.observed.files == {}
 
 
+def test_a_module_whose_lines_are_read_counts_by_its_meaning(project, call):
+    """Exporters read the lines of the code that they trace, and tracebacks those that they show."""
+    helper = project.write("helper.py", "value = 1")
+
+    outcome = call(
+        "import importlib, linecache\n"
+        "def main(): return linecache.getlines(importlib.import_module('hel' + 'per').__file__)"
+    )
+
+    assert outcome.observed.modules["helper"] == str(helper)
+    assert outcome.observed.files == {}
+
+
 def test_module_in_the_closure_is_not_reported(project, call):
     helper = project.write("helper.py", "value = 1")
 
