@@ -67,7 +67,12 @@ class Composed:
         choices = OmegaConf.to_container(hydra.runtime.choices)
         overrides = OmegaConf.to_container(hydra.overrides.task)
         assert isinstance(choices, dict) and isinstance(overrides, list)
-        return Composed(app, tuple(overrides), {str(key): str(value) for key, value in choices.items()})
+        return Composed(app, tuple(overrides), {str(key): _without_ending(value) for key, value in choices.items()})
+
+
+def _without_ending(choice: object) -> str:
+    """Hydra takes `recipe=crepe_tiny.yaml`, as shells complete it, for `recipe=crepe_tiny`."""
+    return str(choice).removesuffix(".yaml")
 
 
 class SharingLoader(ConfigLoaderImpl):  # type: ignore[misc]
