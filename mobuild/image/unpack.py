@@ -31,6 +31,7 @@ def unpack(image: Image, root: Path, layers: Sequence[Descriptor] | None = None)
         SourceError: as `add`.
     """
     root.mkdir(parents=True)
+    root.chmod(0o755)  # the user of a container is another one than its owner
     for layer in image.layers if layers is None else layers:
         add(image, layer, root)
 

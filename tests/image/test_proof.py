@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -233,6 +234,43 @@ def test_what_a_base_of_the_users_brings_is_told_and_theirs(tmp_path: Path) -> N
     assert done.warnings == [
         "the base has what an image should not have: /bin/sh: shell: who gets into the process would get a shell"
     ]
+
+
+def test_another_user_may_read_it_whatever_the_umask(tmp_path: Path) -> None:
+    needs_sandbox()
+    given = inputs(tmp_path, program(tmp_path, PASSES))
+    before = os.umask(0o077)
+    try:
+        told, _ = built(proof(RUN), given, tmp_path)
+    finally:
+        os.umask(before)
+
+    assert told["selftest"] == "passed"
+
+
+@pytest.mark.parametrize("is_users", [False, True])
+def test_podman_loads_a_base_of_the_users_and_runs_the_files_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_users: bool
+) -> None:
+    """Owners and attributes, which files unpacked here lack, are in no layer of ours."""
+    needs_sandbox()
+    given = inputs(tmp_path, program(tmp_path, PASSES))
+    if is_users:
+        given["base"] = tmp_path / "user"
+        given["base"].mkdir()
+        for number in range(2):
+            shutil.copytree(tmp_path / "base", tmp_path / f"user/{number:02}")
+        (tmp_path / "user/config.json").write_text("{}")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/podman").write_text(f'#!/bin/sh\necho "$@" >>"{tmp_path}/words"\nexit 125\n')
+    (tmp_path / "tools/podman").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/tools:{os.environ['PATH']}")
+
+    with contextlib.suppress(NodeFailed):  # where nothing but podman works
+        proof(RUN).build(given, tmp_path / "proof.json")
+
+    words = (tmp_path / "words").read_text().splitlines()[0].split()
+    assert ("oci:layout:proof" in words, "--rootfs" in words) == (is_users, not is_users)
 
 
 def test_without_room_it_says_how_much_is_needed_and_where(tmp_path: Path) -> None:
