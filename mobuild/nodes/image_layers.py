@@ -92,7 +92,7 @@ class ImagePython:
     """Python of Debian, with byte code."""
 
     kind: ClassVar[str] = "image_python"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = False
 
     architecture: str = "amd64"
@@ -117,7 +117,7 @@ class ImageDeps:
     """The runtime's wheels, without what serving does not need."""
 
     kind: ClassVar[str] = "image_deps"
-    revision: ClassVar[int] = 4
+    revision: ClassVar[int] = 5
     isolated: ClassVar[bool] = False
 
     backend: Any = unkeyed(None)  # noqa: RUF009 (a field)
@@ -146,7 +146,7 @@ class ImageApp:
     """mobuild's own runtime and server, as `mobuild_runtime`, and the user's code `app` beside it."""
 
     kind: ClassVar[str] = "image_app"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     isolated: ClassVar[bool] = False
 
     architecture: str = "amd64"
