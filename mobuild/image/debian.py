@@ -6,6 +6,7 @@ No maintainer script runs, and no dpkg is needed. What lies in /lib or /bin come
 from __future__ import annotations
 
 import bz2
+import functools
 import gzip
 import io
 import lzma
@@ -151,6 +152,8 @@ def _data(deb: Path) -> bytes:
     raise ValueError("it holds no data.tar")
 
 
+# Layers that are written in one process have packages in common; all of them plain are 45 MB.
+@functools.lru_cache(maxsize=len((*BASE, *PYTHONS, *SSL)))
 def _unpacked(name: str, data: bytes) -> bytes:
     if name.endswith(".zst"):
         try:
