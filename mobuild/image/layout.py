@@ -47,6 +47,10 @@ class Image:
     def layers(self) -> tuple[Descriptor, ...]:
         return self.blobs[1:]
 
+    def diff_id(self, layer: Descriptor) -> str:
+        """The digest of the plain tar of a layer."""
+        return str(self.config["rootfs"]["diff_ids"][self.layers.index(layer)])
+
     @property
     def environment(self) -> dict[str, str]:
         """The variables that the image sets."""

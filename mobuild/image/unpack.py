@@ -7,13 +7,13 @@ written, and what a layer says to remove (`.wh.`) is removed.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import shutil
 import tarfile
 import zlib
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Sequence
 
 from mobuild.errors import SourceError
 from mobuild.image import tars
@@ -22,6 +22,7 @@ from mobuild.image.layout import Descriptor, Image
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _CLIMBING = (".wh.", ".wh..", ".wh...")
 _SPECIAL = 0o7000
+_BLOCK_BYTES = 1 << 20
 
 
 def unpack(image: Image, root: Path, layers: Sequence[Descriptor] | None = None) -> None:
@@ -40,63 +41,104 @@ def add(image: Image, layer: Descriptor, root: Path) -> None:
     """Write what a layer changes in the tree below `root`.
 
     Raises:
-        SourceError: it is damaged, or would write elsewhere.
+        SourceError: it is damaged, or not what the image says, or would write elsewhere.
         ToolchainError: it is packed with zstd, and `zstandard` is not installed.
     """
     try:
-        with _opened(image.path(layer)) as archive:
-            own: set[Path] = set()  # what this layer has, which its whiteouts do not concern
-            folders = [entry for entry in archive if _entry(archive, entry, root, own) and entry.isdir()]
+        with open(image.path(layer), "rb") as file:
+            plain = _Digested(tars.unpacked(file))
+            with tars.opened(plain) as archive:
+                writer = _Writer(root, archive)
+                folders = [entry for entry in archive if writer.write(entry) and entry.isdir()]
+            while plain.read(_BLOCK_BYTES):
+                pass  # what follows the end of the tar counts as well
     except (tarfile.ReadError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise SourceError(f"layer {layer.digest} ({layer.media_type}): cannot be unpacked: {error}") from error
+    if plain.digest != image.diff_id(layer):
+        raise SourceError(f"layer {layer.digest}: unpacked it is {plain.digest}, its image says {image.diff_id(layer)}")
     for folder in folders:
         place = _within(root, folder.name)
         if place.is_dir() and not place.is_symlink() and _is_inside(root, place):  # still: a later entry may replace it
             place.chmod(folder.mode | 0o700)  # the tree must go away again
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[tarfile.TarFile]:
-    with open(path, "rb") as file, tars.opened(tars.unpacked(file)) as archive:
-        yield archive
+class _Digested:
+    """A stream and the digest of what was read of it."""
+
+    def __init__(self, stream: tars.Readable) -> None:
+        self._stream, self._state = stream, hashlib.sha256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        found = self._stream.read(size)
+        self._state.update(found)
+        return found
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self._state.hexdigest()}"
 
 
-def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, root: Path, own: set[Path]) -> bool:
-    """Write one entry; whether it is there afterwards."""
-    place = _within(root, entry.name)
-    if place == root:
-        return False  # `./`, whose mode is for who makes the root
-    _refuse_elsewhere(root, place.parent, entry.name)
-    if place.name == _OPAQUE:
-        _remove_within(place.parent, own)
-        return False
-    if place.name.startswith(_WHITEOUT):
-        hidden = place.parent / place.name[len(_WHITEOUT) :]
-        _remove_within(hidden, own) if hidden in own else _remove(hidden)
-        return False
-    own.update((place, *place.parents))
-    if entry.isdir() and place.is_dir() and not place.is_symlink():
+class _Writer:
+    """Writes the entries of one layer."""
+
+    def __init__(self, root: Path, archive: tarfile.TarFile) -> None:
+        self._root, self._archive = root, archive
+        self._own: set[Path] = set()  # what this layer has, which its whiteouts do not concern
+        self._safe: set[Path] = set()  # folders inside the root, until something is removed: a link may come instead
+
+    def write(self, entry: tarfile.TarInfo) -> bool:
+        """Write one entry; whether it is there afterwards."""
+        place = _within(self._root, entry.name)
+        if place == self._root:
+            return False  # `./`, whose mode is for who makes the root
+        if place.parent not in self._safe:
+            _refuse_elsewhere(self._root, place.parent, entry.name)
+        if place.name.startswith(_WHITEOUT):
+            self._hide(place)
+            return False
+        self._enter(place.parent)
+        self._own.add(place)
+        if os.path.lexists(place):
+            if entry.isdir() and place.is_dir() and not place.is_symlink():
+                return True
+            self._safe.clear()
+            _remove(place)
+        self._make(entry, place)
         return True
-    if place.is_symlink() or place.exists():
-        _remove(place)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if entry.issym():
-        place.symlink_to(entry.linkname)
-    elif entry.islnk():
-        linked = _within(root, entry.linkname)
-        _refuse_elsewhere(root, linked, entry.linkname)
-        os.link(linked, place, follow_symlinks=False)
-    elif entry.isdir():
-        place.mkdir()
-    elif entry.isfile():
-        content = archive.extractfile(entry)
-        assert content is not None
-        with open(place, "wb") as file:
-            shutil.copyfileobj(content, file)
-        place.chmod(entry.mode & (0o777 | _SPECIAL))
-    else:
-        raise SourceError(f"layer entry {entry.name!r}: neither a file nor a folder nor a link")
-    return True
+
+    def _enter(self, folder: Path) -> None:
+        if folder not in self._safe:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._own.update((folder, *folder.parents))
+            self._safe.add(folder)
+
+    def _hide(self, place: Path) -> None:
+        self._safe.clear()
+        hidden = place.parent / place.name[len(_WHITEOUT) :]
+        if place.name == _OPAQUE:
+            _remove_within(place.parent, self._own)
+        elif hidden in self._own:
+            _remove_within(hidden, self._own)
+        else:
+            _remove(hidden)
+
+    def _make(self, entry: tarfile.TarInfo, place: Path) -> None:
+        if entry.issym():
+            place.symlink_to(entry.linkname)
+        elif entry.islnk():
+            linked = _within(self._root, entry.linkname)
+            _refuse_elsewhere(self._root, linked, entry.linkname)
+            os.link(linked, place, follow_symlinks=False)
+        elif entry.isdir():
+            place.mkdir()
+        elif entry.isfile():
+            content = self._archive.extractfile(entry)
+            assert content is not None
+            with open(place, "wb") as file:
+                shutil.copyfileobj(content, file)
+                os.fchmod(file.fileno(), entry.mode & (0o777 | _SPECIAL))
+        else:
+            raise SourceError(f"layer entry {entry.name!r}: neither a file nor a folder nor a link")
 
 
 def _within(root: Path, name: str) -> Path:

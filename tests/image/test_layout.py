@@ -6,6 +6,7 @@ import io
 import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,15 @@ def test_a_layer_hides_nothing_of_its_own(tmp_path: Path) -> None:
 
     files = [path for path in (tmp_path / "root").rglob("*") if path.is_file()]
     assert sorted(path.relative_to(tmp_path / "root").as_posix() for path in files) == ["e/+new", "e/+sub/new", "f/new"]
+
+
+def test_a_layer_that_is_not_what_its_image_says_is_refused(tmp_path: Path) -> None:
+    layout(tmp_path / "oci", [archive(("a", "file", "1")), archive(("b", "file", "2"))])
+    image = open_image(tmp_path / "oci")
+    swapped = {"rootfs": {"diff_ids": image.config["rootfs"]["diff_ids"][::-1]}}
+
+    with pytest.raises(SourceError, match=r"layer sha256:\w+: unpacked it is sha256:\w+, its image says sha256:\w+"):
+        unpack(replace(image, config=swapped), tmp_path / "root")
 
 
 @pytest.mark.parametrize("root", ["./", "/"])
