@@ -222,6 +222,14 @@ def test_a_value_is_checked_where_no_target_reads_it(toy: Project, word: str, me
     assert not (toy.root / "build").exists()
 
 
+def test_a_choice_may_have_the_ending_that_a_shell_completes(toy: Project) -> None:
+    plain = toy.mobuild("plan", "target=onnx", "recipe=toy", "hardware=cpu").out
+
+    assert toy.mobuild("plan", "target=onnx", "recipe=toy.yaml", "hardware=cpu.yaml").out == plain
+    swept = toy.mobuild("plan", "target=onnx", "recipe=toy.yaml", "-m", "hardware=cpu.yaml,l20.yaml").out
+    assert swept == toy.mobuild("plan", "target=onnx", "recipe=toy", "-m", "hardware=cpu,l20").out
+
+
 def test_a_request_that_was_refused_leaves_no_folder(toy: Project) -> None:
     done = toy.mobuild("target=onnx", "nodes.onnx.model=gone.py:load", check=False)
 

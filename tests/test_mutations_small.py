@@ -76,6 +76,17 @@ def test_an_output_that_is_nan_throughout_is_warned_of(tmp_path: Path) -> None:
     assert "output 's'" not in done.err
 
 
+def test_an_output_that_is_nan_in_places_is_warned_of(tmp_path: Path) -> None:
+    network = TWO.replace("x - 2 * y, x + y", 'x * torch.tensor([1.0, float("nan"), 1.0, 1.0]), x + y')
+    project = recipe_project(tmp_path, TWO_NODES, {"recipes/two.py": network}, name="two")
+
+    done = project.mobuild("target=onnx")
+
+    assert "of which nothing is proven" in done.err, done.err
+    assert "output 'd' is NaN in " in done.err
+    assert "output 's'" not in done.err
+
+
 ENVIRONMENT = """\
 import os
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from mobuild.metrics.paired import compared, paired, sign_test
 from mobuild.metrics.task import Score, check_better, scores
-from mobuild.metrics.tensors import Comparison, refuse_nonfinite
+from mobuild.metrics.tensors import Comparison, holds_infinity, refuse_nonfinite
 
 __all__ = [
     "Comparison",
     "Score",
     "check_better",
     "compared",
+    "holds_infinity",
     "paired",
     "refuse_nonfinite",
     "scores",

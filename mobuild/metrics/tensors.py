@@ -98,6 +98,13 @@ class Comparison:
         return 10 * math.log10(self._want_power / self._noise)
 
 
+def holds_infinity(array: Any) -> bool:
+    """Whether any of its values is infinite."""
+    import numpy as np
+
+    return array.dtype.kind in "fcV" and bool(np.isinf(array.astype(np.float64)).any())
+
+
 def refuse_nonfinite(where: str, output: str, index: int, got: Any, want: Any = None) -> None:
     """Refuse a NaN in `got`, and an infinity that `want` has not at the same place.
 

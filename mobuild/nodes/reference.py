@@ -8,6 +8,7 @@ graph, because it is not.
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from mobuild.evaluation import scripts
 from mobuild.evaluation.outputs import Spool
 from mobuild.evaluation.reference import write_outputs, write_scores
 from mobuild.evaluation.runs import SIZE, Layout
-from mobuild.metrics import refuse_nonfinite
+from mobuild.metrics import holds_infinity, refuse_nonfinite
 from mobuild.node import Built
 
 _FEW = 100  # samples; below, one sample more or less is a percentage point
@@ -72,8 +73,9 @@ class Reference:
             scratch = Path(folder)
             model = onnxmodel.plain_files(inputs["model"], scratch)
             if self.data.is_given:
-                measurements.update(self._run(model, inputs, scratch, out))
-                warnings += _few(measurements["samples"])
+                measured, infinite = self._run(model, inputs, scratch, out)
+                measurements.update(measured)
+                warnings += [*_few(measured["samples"]), *_infinite(infinite, measured["samples"])]
             if self.cmd:
                 given = {**inputs, "model": model, "engine": model}
                 scores = scripts.evaluate(self.cmd, given, scratch / "out", "the reference")
@@ -81,12 +83,15 @@ class Reference:
                 measurements["scores"] = {name: score.value for name, score in scores.items()}
         return Built(measurements, warnings=warnings)
 
-    def _run(self, model: Path, inputs: Mapping[str, Path], scratch: Path, out: Path) -> dict[str, Any]:
-        """Write the outputs of all samples; how many there are, and of which sizes."""
+    def _run(
+        self, model: Path, inputs: Mapping[str, Path], scratch: Path, out: Path
+    ) -> tuple[dict[str, Any], Mapping[str, int]]:
+        """Write the outputs of all samples; how many there are, and of which sizes; output → samples with infinity."""
         summary = onnxmodel.summary(model)
         operators = libraries.given(inputs).values()
         layout, session = Layout.of(summary), onnxmodel.open_session(model, optimized=True, libraries=operators)
         spool, manifest = Spool(scratch), Manifest()
+        infinite: Counter[str] = Counter()
         seen: list[tuple[str, Any]] = []
         watched = _noted(samples(self.data, inputs), manifest, seen)
         for batch in batches(watched, summary, layout.size(SIZE)):
@@ -95,6 +100,7 @@ class Reference:
             for sample, outputs in layout.split(batch, found):
                 for name, array in outputs.items():
                     refuse_nonfinite("reference", name, sample.index, array, array)
+                    infinite[name] += holds_infinity(array)
                 spool.add(outputs)
         if not seen:
             raise NodeFailed(
@@ -103,7 +109,7 @@ class Reference:
             )
         document = manifest.document()
         write_outputs(out, spool, layout, seen, document)
-        return {"samples": len(seen), "input_lengths": lengths(document)}
+        return {"samples": len(seen), "input_lengths": lengths(document)}, infinite
 
 
 def _noted(found: Iterable[Sample], manifest: Manifest, seen: list[tuple[str, Any]]) -> Iterator[Sample]:
@@ -112,6 +118,14 @@ def _noted(found: Iterable[Sample], manifest: Manifest, seen: list[tuple[str, An
         manifest.add(sample)
         seen.append((sample_digest(sample), sample.label))
         yield sample
+
+
+def _infinite(found: Mapping[str, int], samples: int) -> list[str]:
+    return [
+        f"output {name!r} holds infinity in {count} of {samples} samples, which is compared by place and in no figure"
+        for name, count in found.items()
+        if count
+    ]
 
 
 def _few(count: int) -> list[str]:

@@ -115,6 +115,21 @@ def test_nan_in_the_reference_names_output_and_sample(files: evaluated.Files) ->
         files.reference()
 
 
+def test_infinity_in_the_reference_is_warned_of(files: evaluated.Files) -> None:
+    """Some networks mask with it; of others it is a weight, which every form of them has, too."""
+    nodes = [helper.make_node("Add", ["x", "bias"], ["y"])]
+    bias = np.array([0, 0, np.inf, 0, 0, 0, 0, 0], np.float32)
+    evaluated.save(files.sanitized, nodes, {"bias": bias}, shape=("batch", 8))
+
+    built = Reference(Data(npz="data.npz")).build(
+        {"model": files.sanitized, "data": files.folder / "data.npz"}, files.folder / "reference"
+    )
+
+    assert built.warnings == [
+        "output 'y' holds infinity in 128 of 128 samples, which is compared by place and in no figure"
+    ]
+
+
 def test_a_script_alone_is_a_reference_of_scores(files: evaluated.Files) -> None:
     (files.folder / "eval.py").write_text(
         "import json, sys\njson.dump({'size': {'bytes': len(open(sys.argv[1], 'rb').read())}}, open(sys.argv[2], 'w'))"

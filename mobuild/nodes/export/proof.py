@@ -87,16 +87,24 @@ def prove(
 
 
 def unproven(found: Sequence[Case], names: Sequence[str]) -> tuple[str, ...]:
-    """Sentences about outputs that are no number anywhere: equal to torch's, and yet proof of nothing.
+    """Sentences about outputs that are no numbers: equal to torch's, and yet proof of nothing.
 
     No failure, since a network may ask for inputs (positive ones, say) that random examples are not.
     """
+    return tuple(filter(None, (_unproven(name, [case.want[i] for case in found]) for i, name in enumerate(names))))
+
+
+def _unproven(name: str, wanted: Sequence[Any]) -> str:
     import numpy as np
 
-    empty = (name for i, name in enumerate(names) if not any(np.isfinite(case.want[i]).any() for case in found))
-    return tuple(
-        f"output {name!r} is NaN or infinite throughout on the example inputs, so its parity proves nothing"
-        for name in empty
+    if not any(np.isfinite(want).any() for want in wanted):
+        return f"output {name!r} is NaN or infinite throughout on the example inputs, so its parity proves nothing"
+    lost = sum(int((want != want).sum()) for want in wanted)
+    whole = sum(want.size for want in wanted)
+    return (
+        f"output {name!r} is NaN in {lost} of {whole} values on the example inputs, of which nothing is proven"
+        if lost
+        else ""
     )
 
 
