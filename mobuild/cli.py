@@ -21,13 +21,21 @@ def main() -> None:
 def _end_as_interrupted() -> None:
     """Treat a polite kill and a closed terminal like Ctrl-C, so that no process of a node is left behind.
 
-    A signal that the caller ignores (`nohup`) stays ignored.
+    A signal that the caller ignores (`nohup`) stays ignored; after the first of them, all are: who is impatient and
+    presses Ctrl-C again shall not interrupt what ends the nodes, nor the programs that it starts for that.
     """
     import _signal as signal  # type: ignore[import-not-found]  # the module `signal` would build enumerations first
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number: int, frame: object) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, interrupt)
 
 
 def run(argv: list[str]) -> int:

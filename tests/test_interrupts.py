@@ -154,6 +154,20 @@ def test_an_interrupted_export_leaves_no_process_and_the_next_run_resumes(
     assert states(project) == {"first": "fresh", "onnx": "built"}
 
 
+def test_who_presses_ctrl_c_again_and_again_gets_the_same_end(project: Project, start: Callable[[], Running]) -> None:
+    running = start()
+    of_the_node = pids(project)
+
+    while running.process.poll() is None:
+        press_ctrl_c(running)
+        time.sleep(0.003)
+    done = running.end()
+
+    assert (done.status, done.out) == (130, "")
+    assert done.err.splitlines()[-1] == "interrupted; what was finished is kept, and the next run goes on from there"
+    wait_for(lambda: not any(is_running(pid) for pid in of_the_node))
+
+
 def is_waiting(running: Running, project: Project) -> bool:
     """Whether the command line has the lock file of a key open: it asks for the lock from then on."""
     folder = Path(f"/proc/{running.process.pid}/fd")

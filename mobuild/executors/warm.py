@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import threading
 import time
 from typing import Any
@@ -120,11 +121,12 @@ def _exit_status(message: str) -> int:
 
 
 def _die_with(parent: int) -> None:
-    """End this process soon after `parent` did, be that before it has anything to do.
+    """End this process soon after `parent` did, be that before it has anything to do; a Ctrl-C is for that one.
 
     The kernel's death signal would not do: it follows the thread that started the process, and a slot
     outlives the thread of its first job.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow, args=(parent,), daemon=True).start()
 
 

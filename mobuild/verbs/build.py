@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 from mobuild import answers, witnesses
 from mobuild.building import Builder, log_name
@@ -166,6 +167,8 @@ def _debug(session: Session, plan: Plan, name: str, on_error: Callable[[MobuildE
 
     Later steps of the run use what earlier ones made, but there is no record of it, and build/ is left alone.
     """
+    with suppress(ValueError):  # in another thread than the main one nobody hears of Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a debugger takes each for itself
     logs, watcher = session.store.runs.folder(name), terminal.Lines(plan)
     builder = Builder(session.store, session.planner, InProcess(), logs, False, None, watcher.waiting, records=False)
     scheduler = Scheduler(session.planner, builder, watcher, 1, plan.jobs[0].settings.keep_going, AtOnce())
