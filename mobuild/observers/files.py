@@ -72,7 +72,7 @@ class Files:
         global _active
         _active = None
         presence.unwatch()
-        self.files = {path: digest for path, digest in self.files.items() if not self.is_scratch(path)}
+        self.files = {path: digest for path, digest in self.files.items() if not self._is_lost(path, digest)}
         # Whoever makes what is missing finds it there the next time, and goes on as before.
         made = self._written | self._made
         self.presence = {path: one for path, one in self.presence.items() if one != ABSENT or path not in made}
@@ -167,6 +167,10 @@ class Files:
         reader = nearest_reader(name)
         is_nobodys = not reader or (reader == "library" and name not in (THERE, LINK))
         return reader == "user" or (is_nobodys and self.is_in_project(path))
+
+    def _is_lost(self, path: str, digest: str) -> bool:
+        """Whether a read tells nothing, for the run made the file itself; of one that was never there it does."""
+        return self.is_scratch(path) and not (digest == ABSENT and not os.path.lexists(path))
 
     def is_scratch(self, path: str) -> bool:
         """Whether the run itself made `path`, in the folder for temporary files: a child process wrote

@@ -290,3 +290,20 @@ def test_dots_behind_a_link_lead_to_the_file_that_was_read(project, call):
     observed = call("def main(): return open('data/../other.txt').read()").observed
 
     assert observed.files == {str(project.root / "data/../other.txt"): sha256("read")}
+
+
+def test_a_file_that_is_not_there_is_reported_among_temporary_files_too(project, call, tmp_path):
+    absent = tmp_path / "override.json"  # beside the project, below the folder for temporary files
+
+    outcome = call(
+        "import os, tempfile\n"
+        "def main():\n"
+        "    with tempfile.NamedTemporaryFile() as scratch:\n"
+        "        open(scratch.name).read()\n"
+        "    try:\n"
+        f"        return open({str(absent)!r}).read()\n"
+        "    except FileNotFoundError:\n"
+        "        return ''\n"
+    )
+
+    assert outcome.observed.files == {str(absent): "-"}
