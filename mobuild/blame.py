@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import traceback
+from pathlib import Path
 from typing import Sequence
 
 from mobuild.distributions import installed, normalized
@@ -84,7 +85,8 @@ def _frames(error: BaseException) -> str:
     """`file:line in function` for each frame of the user's, the nearest to the error last."""
     lines: list[str] = []
     for frame in traceback.extract_tb(error.__traceback__):
-        if is_first_party(frame.filename):
+        # Compiled code names the source that it was made of, which is nowhere here.
+        if is_first_party(frame.filename) and Path(frame.filename).exists():
             lines.append(f"\n  {os.path.relpath(frame.filename)}:{frame.lineno} in {frame.name}")
     return "".join(lines)
 

@@ -260,6 +260,12 @@ REMEDIES = (
         "backend=tensorrt_rtx builds for a named card with no GPU (hardware=l4); where one is, update its driver",
         _RTX,
     ),
+    Remedy(
+        r"Unable to allocate [\d.]+ \w+ for an array|DefaultCPUAllocator: can't allocate memory",
+        "the machine has less memory than its sizes ask for",
+        "smaller ones: shapes.…, the batch of the data, or a larger machine",
+        "numpy 2.4, torch 2.13",
+    ),
 )
 
 

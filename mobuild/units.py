@@ -16,14 +16,14 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _SIZE = re.compile(r"(\d+) ?([A-Za-z]*)")
 
 
-def parse_size(value: Any, name: str = "size") -> int:
-    """The number of bytes that `value` names; `name` is the option that it came from.
+def parse_size(value: Any, name: str = "size", least: int = 1) -> int:
+    """The number of bytes that `value` names, `least` or more; `name` is the option that it came from.
 
     Raises:
-        ConfigError: not a positive whole number with a binary unit.
+        ConfigError: not such a whole number with a binary unit.
     """
     found = None if isinstance(value, bool) else _SIZE.fullmatch(str(value).strip())
-    if found is None or found.group(2) not in _UNITS or int(found.group(1)) == 0:
+    if found is None or found.group(2) not in _UNITS or int(found.group(1)) < least:
         raise ConfigError(
             f"{name}: expected a size such as 512MiB or 4GiB, found {str(value)!r}",
             "write a whole number with KiB, MiB, GiB or TiB, or plain bytes",

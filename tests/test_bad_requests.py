@@ -113,6 +113,12 @@ NOT_UNDERSTOOD = {
     "nodes.onnx.env={A: true}": (
         f"{NODE} 'onnx', field 'env', 'A': expected text, found the truth value True\n  quote it: \"true\""
     ),
+    "nodes.onnx.outputs={y: [batch, 4]}": (
+        "nodes.onnx.outputs={y: [batch, 4]}: a list stands there already\n"
+        "  write it as that is, or take that away first: "
+        "'~nodes.onnx.outputs' '+nodes.onnx.outputs={y: [batch, 4]}'"
+    ),
+    "nodes.onnx=[model]": "nodes.onnx=[model]: a mapping stands there already",
     "+wrkspace=1GiB": f"recipe 'toy': unknown key 'wrkspace'. Did you mean 'workspace'?\n  Keys: {KEYS}",
 }
 

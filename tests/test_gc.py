@@ -156,8 +156,9 @@ def test_people_read_what_went_and_what_is_left(project: Project) -> None:
     ]
 
 
-def test_a_size_that_cannot_be_reached_is_said(project: Project) -> None:
-    done = project.mobuild("gc", "gc.size=1")
+@pytest.mark.parametrize("size", ["0", "1"])
+def test_a_size_that_cannot_be_reached_is_said(project: Project, size: str) -> None:
+    done = project.mobuild("gc", f"gc.size={size}")
 
     assert done.out.splitlines()[-1] == "left 12 bytes; the last build of a project: 2"
     assert done.err == "note: more than gc.size is left: pins, projects, running builds and a gc.age hold it\n"

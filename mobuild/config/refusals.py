@@ -62,6 +62,13 @@ def explained(error: Exception, project: Project) -> MobuildError:
     if isinstance(error, OmegaConfBaseException):
         key = getattr(error, "full_key", None)
         return ConfigError(f"{key}: {_short(error)}" if key else _short(error), unset_hint(str(error)))
+    found = re.match(r"Error merging override \+*([^=]+)=(.*)", str(error))
+    if found and "Cannot merge DictConfig with ListConfig" in str(error.__cause__):
+        there = "a mapping" if found[2].startswith("[") else "a list"
+        return ConfigError(
+            f"{found[1]}={found[2]}: {there} stands there already",
+            f"write it as that is, or take that away first: '~{found[1]}' '+{found[1]}={found[2]}'",
+        )
     if isinstance(error, HydraException):
         return ConfigError(_short(error))
     if isinstance(error, (ValueError, TypeError)) and (word := _being_set(error)):

@@ -160,7 +160,7 @@ def _own_files(project: Project) -> list[str]:
 def _upkeep(app: DictConfig) -> Upkeep:
     size, age = OmegaConf.select(app, "gc.size"), OmegaConf.select(app, "gc.age")
     return Upkeep(
-        size_bytes=None if size is None else parse_size(size, "gc.size"),
+        size_bytes=None if size is None else parse_size(size, "gc.size", least=0),
         age_seconds=None if age is None else parse_age(age, "gc.age"),
         dry_run=_flag(app, "gc.dry_run"),
         rebuild=_flag(app, "verify.rebuild"),

@@ -234,6 +234,19 @@ MET = [
         "wrote the calibration cache",
         "calibrate again",
     ),
+    (
+        "numpy",
+        "Unable to allocate 2.18 PiB for an array with shape (99999999999, 3, 32, 32) and data type float64",
+        "less memory",
+        "smaller ones: shapes.",
+    ),
+    (
+        "torch",
+        "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+        "allocate 400000000000000 bytes. Error code 12 (Cannot allocate memory)",
+        "less memory",
+        "smaller ones: shapes.",
+    ),
 ]
 
 
