@@ -23,7 +23,7 @@ from typing import AbstractSet, Any, Sequence
 from mobuild.firstparty import PACKAGE, is_below, is_installed, is_stdlib
 from mobuild.observers import presence
 from mobuild.observers.presence import ABSENT, LINK, THERE
-from mobuild.observers.readers import nearest_reader
+from mobuild.observers.readers import is_users_own, nearest_reader
 
 _EVENTS = ("open", "os.listdir", "os.scandir")
 _MAKING = {"os.mkdir": 0, "os.rename": 1, "os.link": 1, "os.symlink": 1}  # event → which argument is the new path
@@ -47,7 +47,7 @@ class Files:
         in a listing; `own` are the node's inputs and its artifact, with all that is in them."""
         self.files: dict[str, str] = {}
         self.folders: dict[str, str] = {}
-        self.presence: dict[str, str] = {}  # of what was only looked for, in the project
+        self.presence: dict[str, str] = {}  # of what was only looked for
         self.links: dict[str, str] = {}  # where they lead, in the project
         self.failure = ""
         self.seen: set[str] = set()  # what any code of this process opened or listed through Python
@@ -75,7 +75,11 @@ class Files:
         self.files = {path: digest for path, digest in self.files.items() if not self._is_lost(path, digest)}
         # Whoever makes what is missing finds it there the next time, and goes on as before.
         made = self._written | self._made
-        self.presence = {path: one for path, one in self.presence.items() if one != ABSENT or path not in made}
+        self.presence = {
+            path: one
+            for path, one in self.presence.items()
+            if (one != ABSENT or path not in made) and not self._is_lost(path, one)
+        }
         self.links = {path: one for path, one in self.links.items() if one != ABSENT or path not in made}
 
     def forget(self, written: AbstractSet[str]) -> None:
@@ -125,7 +129,9 @@ class Files:
     def _look(self, question: str, path: str) -> None:
         """Note the first answer to whether something is there, or where it leads."""
         found = self.presence if question == THERE else self.links
-        if path in found or path in self.roots or not self.is_in_project(path):
+        if path in found or path in self.roots:
+            return
+        if not self.is_in_project(path) and not (question == THERE and is_users_own()):
             return
         if path not in self._written and path not in self._known and self._is_users(question, path):
             found[path] = presence.is_there(path) if question == THERE else presence.link_digest(path)
@@ -169,7 +175,7 @@ class Files:
         return reader == "user" or (is_nobodys and self.is_in_project(path))
 
     def _is_lost(self, path: str, digest: str) -> bool:
-        """Whether a read tells nothing, for the run made the file itself; of one that was never there it does."""
+        """Whether what was seen tells nothing, for the run made the file; of one that was never there it does."""
         return self.is_scratch(path) and not (digest == ABSENT and not os.path.lexists(path))
 
     def is_scratch(self, path: str) -> bool:

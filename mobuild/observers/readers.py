@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-from mobuild.firstparty import is_first_party, is_installed, is_stdlib
+from mobuild.firstparty import PACKAGE, is_first_party, is_installed, is_stdlib
 
 _IMPORTERS = tuple(os.path.join("importlib", name) for name in ("__init__.py", "util.py"))
 _METADATA = os.path.join("importlib", "metadata", "__init__.py")  # looks for distributions along the search path
 _SOURCES = os.sep + "linecache.py"
+_HERE = os.path.join(PACKAGE, "observers", "")
 _REMOVER, _WALKER = "_rmtree", "_fwalk"  # of shutil and os: they open names below a folder that no event tells
 
 
@@ -45,6 +46,20 @@ def nearest_reader(event: str) -> str:
 
 def _goes_by_descriptor(function: str, event: str) -> bool:
     return function.startswith(_REMOVER) or (function.startswith(_WALKER) and event == "open")
+
+
+def is_users_own() -> bool:
+    """Whether code of the user's asks itself, through the standard library at most. What libraries look for outside of
+    the project (caches, fonts, settings) is theirs, whoever calls them."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return False
+        if not (file.startswith(("<frozen", _HERE)) or is_stdlib(file)):
+            return is_first_party(file)
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 def is_users_import() -> bool:

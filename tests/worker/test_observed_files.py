@@ -307,3 +307,23 @@ def test_a_file_that_is_not_there_is_reported_among_temporary_files_too(project,
     )
 
     assert outcome.observed.files == {str(absent): "-"}
+
+
+def test_what_the_code_itself_looks_for_outside_of_the_project_is_reported(project, call, tmp_path):
+    flag, there = tmp_path / "flag", tmp_path / "there"
+    there.touch()
+
+    outcome = call(
+        "import os, shutil, tempfile\n"
+        "from pathlib import Path\n"
+        "import fsspec\n"
+        "def main():\n"
+        "    folder = tempfile.mkdtemp()\n"
+        "    os.system(f'touch {folder}/made')\n"
+        "    os.path.exists(f'{folder}/made')\n"
+        "    shutil.rmtree(folder)\n"
+        f"    fsspec.filesystem('file').exists({str(tmp_path / 'of-a-library')!r})\n"
+        f"    return [os.path.exists({str(flag)!r}), Path({str(there)!r}).is_file()]\n"
+    )
+
+    assert outcome.observed.presence == {str(flag): "-", str(there): "present"}
