@@ -191,3 +191,17 @@ def test_one_project_sees_nothing_of_another(toy: Project, tmp_path: Path) -> No
     )
 
     assert "'mine'" in done.out or "hardware/mine" in done.out
+
+
+def test_threads_build_at_once(toy: Project) -> None:
+    done = toy.python(
+        "import mobuild\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        'asked = "onnx cpu,sanitized cpu,sanitized l20,onnx l4,weights cpu".split(",") * 2\n'
+        "with ThreadPoolExecutor(5) as pool:\n"
+        "    built = list(pool.map(lambda one: mobuild.build(one.split()[0], hardware=one.split()[1]), asked))\n"
+        "print([f'{one.path.parent.name}/{one.path.name}' for one in built])\n"
+    )
+
+    several = ["cpu/onnx.onnx", "cpu/sanitized.onnx", "l20/sanitized.onnx", "l4/onnx.onnx", "models/toy.pt"]
+    assert done.out.strip() == str(several * 2)

@@ -6,6 +6,7 @@ import atexit
 import copy
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -28,6 +29,7 @@ from mobuild.config.recipes import store_groups
 from mobuild.launcher.loader import sharing
 
 PRIMARY = "mobuild"
+_one_at_a_time = threading.RLock()
 
 
 def prepare(project: Project) -> str:
@@ -54,15 +56,17 @@ def hydra_for(project: Project) -> Iterator[None]:
     """Hydra for the Python API and for tests, beside the one that the caller may be using.
 
     The caller's singletons are put aside, not copied: whoever holds one of them must find it unchanged. The
-    config store alone begins as a copy, since Hydra registers its own groups once, on import.
+    config store alone begins as a copy, since Hydra registers its own groups once, on import. Threads compose one
+    after the other, for there is one set of singletons.
     """
-    callers, groups = Singleton._instances, copy.deepcopy(ConfigStore.instance())
-    Singleton._instances = {ConfigStore: groups}
-    try:
-        with sharing(), initialize_config_dir(prepare(project), version_base="1.3", job_name=PRIMARY):
-            yield
-    finally:
-        Singleton._instances = callers
+    with _one_at_a_time:
+        callers, groups = Singleton._instances, copy.deepcopy(ConfigStore.instance())
+        Singleton._instances = {ConfigStore: groups}
+        try:
+            with sharing(), initialize_config_dir(prepare(project), version_base="1.3", job_name=PRIMARY):
+                yield
+        finally:
+            Singleton._instances = callers
 
 
 def _search_path(folder: str) -> type[SearchPathPlugin]:
