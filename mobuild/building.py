@@ -187,7 +187,8 @@ class Builder:
 
     def _counting(self, observed: Observed, step: Step) -> Observed:
         """What counts of the things seen: those that the user's code asked for and no key knows. The packages of a
-        process that only runs a program are mobuild's; which variables a script reads is seen in its code alone."""
+        process that only runs a program are mobuild's; those that the program reads count. Which variables a script
+        reads is seen in its code alone."""
         if step.spec.container:
             return _from_outside(observed, (step.spec.root, step.spec.folder))
         if runs_program(step.spec):

@@ -71,7 +71,7 @@ def conditions(observed: Observed, here: Surroundings, keyed: Mapping[str, str])
     found += [Condition("module", _name(path, root), _module(path, observed)) for path in observed.modules.values()]
     found += [
         Condition("distribution", name, version)
-        for name, version in observed.distributions.items()
+        for name, version in {**observed.programs, **observed.distributions}.items()
         if name not in keyed
     ]
     found += _imports(observed, here)

@@ -147,6 +147,47 @@ def test_processes_that_need_one_set_at_once_make_it_once(project: Project, whee
     assert (tmp_path / "pip.log").read_text().count("Successfully installed needy") == 1
 
 
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`scaling` 1.0 and 2.0, with a program `scale` that writes which one it is."""
+    out, source = tmp_path_factory.mktemp("versions"), tmp_path_factory.mktemp("source")
+    (source / "scaling").mkdir()
+    for version in ("1.0", "2.0"):
+        (source / "scaling" / "__init__.py").write_text(
+            f"import sys\nFACTOR = {version}\n\ndef main():\n    open(sys.argv[1], 'w').write(str(FACTOR))\n"
+        )
+        (source / "pyproject.toml").write_text(
+            '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+            f'[project]\nname = "scaling"\nversion = "{version}"\nscripts = {{scale = "scaling:main"}}\n'
+        )
+        words = ("-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), str(source))
+        subprocess.run([sys.executable, *words], check=True, capture_output=True)
+    return out
+
+
+@pytest.mark.parametrize(
+    "cmd",
+    ["python -c 'import scaling; scaling.main()' {out}", "sh run.sh {out}", "scale {out}", "python -m scaled {out}"],
+    ids=["text", "script", "program", "module"],
+)
+def test_another_version_of_what_a_program_imports_is_another_input(tmp_path: Path, versions: Path, cmd: str) -> None:
+    nodes = f'  note: {{kind: command, cmd: "{cmd}", out: .txt}}\n'
+    files = {
+        "run.sh": "python -c 'import scaling; scaling.main()' $1\n",
+        "scaled.py": "import importlib\nimportlib.import_module('scal' + 'ing').main()\n",
+        "one.lock": "scaling==1.0\n",
+        "two.lock": "scaling==2.0\n",
+    }
+    project = recipe_project(tmp_path, nodes, files)
+
+    told = [Path(build(project, versions, lock).out.strip()).read_text() for lock in ("one.lock", "two.lock")]
+    again = build(project, versions, "one.lock")
+
+    assert told == ["1.0", "2.0"]
+    assert "1 fresh" in again.err
+    assert Path(again.out.strip()).read_text() == "1.0"
+
+
 def test_a_comment_in_the_set_and_a_package_that_nobody_imports_change_no_key(project: Project) -> None:
     def key(text: str) -> str:
         project.write("all.lock", text)

@@ -71,6 +71,7 @@ class Observed:
     modules: Mapping[str, str] = field(default_factory=dict)  # first-party, loaded at run time → path
     sources: Mapping[str, str] = field(default_factory=dict)  # path of such a module → SHA-256 as run
     distributions: Mapping[str, str] = field(default_factory=dict)  # third-party, loaded → version
+    programs: Mapping[str, str] = field(default_factory=dict)  # the same, of Pythons that the node started
 
 
 @dataclass(frozen=True)

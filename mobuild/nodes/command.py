@@ -31,7 +31,7 @@ class Command:
     """
 
     kind: ClassVar[str] = "command"
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
     isolated: ClassVar[bool] = True
 
     cmd: str

@@ -14,7 +14,7 @@ import hashlib
 import os
 import sys
 from importlib.machinery import SourceFileLoader
-from typing import Any, Mapping
+from typing import Any, Collection, Iterable, Mapping
 
 from mobuild.firstparty import is_first_party, is_installed
 from mobuild.observers.readers import is_users_import
@@ -130,15 +130,20 @@ def sources(modules: Mapping[str, str]) -> dict[str, str]:
     return {path: _read[path] for path in sorted(modules.values()) if path in _read}
 
 
-def distributions() -> dict[str, str]:
-    """Name → version of the distributions that have a module loaded, beyond what the interpreter loads
-    when it starts."""
+def distributions(read: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Name → version of the distributions that have a module loaded, beyond what the interpreter loads when it starts;
+    and of those whose top-level modules others `read`."""
     from mobuild.distributions import Providers, installed
 
     versions, providers = installed(sys.path), Providers(sys.path)
     tops = {name.partition(".")[0] for name in sys.modules} - _AT_START - {"mobuild"}
-    owners = {providers.get(name) for name in tops if is_installed(_place_of(sys.modules.get(name)))}
-    return {name: versions[name] for name in sorted(filter(None, owners)) if name in versions}
+    loaded = [name for name in tops if is_installed(_place_of(sys.modules.get(name)))]
+
+    def owners(names: Iterable[str]) -> dict[str, str]:
+        found = {providers.get(name) for name in names}
+        return {name: versions[name] for name in sorted(filter(None, found)) if name in versions}
+
+    return owners(loaded), owners(set(read) - _AT_START - {"mobuild"})
 
 
 def file_of(module: Any) -> str:

@@ -13,11 +13,12 @@ more, and the condition is `CHANGING`, which never holds.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from importlib.util import source_from_cache
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
-from mobuild.firstparty import is_below
+from mobuild.firstparty import is_below, is_installed
 from mobuild.observers.files import Files, absolute, file_digest, folder_digest
 from mobuild.observers.presence import ABSENT
 
@@ -48,6 +49,7 @@ class Reads:
         self.files: dict[str, str] = {}
         self.folders: dict[str, str] = {}
         self.modules: dict[str, str] = {}  # path → SHA-256, of what Pythons among the children imported
+        self.packages: set[str] = set()  # top-level modules, of those packages that the children read
         self.written: set[str] = set()  # files that the node's processes left
         self._judge = files
         self._records = records
@@ -77,6 +79,7 @@ class Reads:
         data = _content(self._records)
         before, since = _opens(data[: self._begin]), _opens(data[self._begin :])
         pythons = _pythons([*before, *since])
+        self.packages = _packages(since)
         left_out = (*self._installations([*before, *since], pythons.values()), os.path.dirname(self._records))
         opens = [one for one in since if not any(is_below(one.path, each) for each in left_out)]
         imported = _imported(opens)
@@ -173,6 +176,20 @@ def _opens(data: bytes) -> Sequence[Open]:
         pid, what, token, path = os.fsdecode(text).split(" ", 3)
         if "/__pycache__/" not in path or path.endswith(".pyc"):
             found.append(Open(int(pid), what, token, absolute(path)))
+    return found
+
+
+def _packages(opens: Iterable[Open]) -> set[str]:
+    """The top-level modules, of the packages that are installed for this interpreter, of which others read a file."""
+    folders = [folder.rstrip("/") + "/" for folder in map(absolute, sys.path) if is_installed(folder)]
+    found: set[str] = set()
+    for one in opens:
+        if one.pid == os.getpid() or one.what not in "ru" or one.token == ABSENT:
+            continue
+        for folder in folders:
+            if one.path.startswith(folder):
+                parts = one.path[len(folder) :].split("/")
+                found.add(parts[parts[0] == "__pycache__"].partition(".")[0])
     return found
 
 

@@ -42,6 +42,7 @@ class Watch:
         all_loaded = modules.loaded()
         loaded, absent = modules.first_party(all_loaded, self._known), modules.absent(all_loaded)
         files = {**dict.fromkeys(absent, ABSENT), **self._reads.files, **self._files.files}
+        own, others = modules.distributions(self._reads.packages) if self._distributions else ({}, {})
         code = frozenset(loaded.values())  # counts by its meaning, though tracebacks and exporters read its lines
         observed = {
             "files": {path: digest for path, digest in files.items() if path not in code},
@@ -52,7 +53,8 @@ class Watch:
             "missing": modules.missing(),
             "modules": {**{path: path for path in self._reads.modules}, **loaded},
             "sources": {**self._reads.modules, **modules.sources(loaded)},
-            "distributions": modules.distributions() if self._distributions else {},
+            "distributions": own,
+            "programs": others,
         }
         return {"observed": observed, "observed_by": self._on()}
 
