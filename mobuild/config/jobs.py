@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -17,7 +18,7 @@ from mobuild.config.reading import DEVICE, asked_device, conf_names, plain, raw,
 from mobuild.config.recipe_nodes import RecipeNodes
 from mobuild.config.recipes import SHAPES_CHOICE
 from mobuild.config.settings import read_settings, refuse_unknown_keys, targets
-from mobuild.config.variant import Point, variant_name
+from mobuild.config.variant import Described, Point, variant_name
 from mobuild.contract.findings import Finding
 from mobuild.errors import ConfigError, MobuildError, NoBackend, did_you_mean
 from mobuild.graph import NodeSpec, build_graph
@@ -34,6 +35,7 @@ class Jobs:
         self.project = project
         self._points: dict[tuple[str, ...], Point] = {}
         self._equals: dict[object, NodeSpec] = {}
+        self._described: Described = {}
 
     def make(self, composed: Composed) -> Job:
         """The job that a config describes; takes the config apart.
@@ -62,7 +64,7 @@ class Jobs:
         _check_shapes(app, nodes.recipe)
         return Job(
             recipe=nodes.recipe,
-            variant=variant_name(Point(app, choices, lambda: nodes), overrides, self._point),
+            variant=variant_name(Point(app, choices, lambda: nodes, self._described), overrides, self._point),
             root=nodes.root,
             graph=graph,
             hardware=nodes.hardware,
@@ -91,7 +93,8 @@ class Jobs:
         if key not in self._points:
             composed = Composed.of(compose_again(overrides))
             app, choices = _app(composed), composed.choices
-            self._points[key] = Point(app, choices, lambda: _nodes(app, choices, self.project, self._equals))
+            nodes = partial(_nodes, app, choices, self.project, self._equals)
+            self._points[key] = Point(app, choices, nodes, self._described)
         return self._points[key]
 
 

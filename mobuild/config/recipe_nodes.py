@@ -24,10 +24,11 @@ from mobuild.config.build_node import construct, texts
 from mobuild.config.model_name import check_free, check_model, model_name
 from mobuild.config.overrides import ONNX_RECIPE
 from mobuild.config.project import Project, once
-from mobuild.config.reading import NODE, conf_defaults, conf_file, conf_names, plain, raw
+from mobuild.config.reading import NODE, conf_defaults, conf_file, conf_names, copied, plain, raw
 from mobuild.config.recipes import own_recipes, recipe_file
 from mobuild.config.settings import seconds
 from mobuild.config.toolchain import chosen, refuse_unknown_keys
+from mobuild.config.written import Written
 from mobuild.errors import ConfigError, did_you_mean
 from mobuild.graph import NodeSpec
 from mobuild.hardware import Hardware
@@ -36,7 +37,6 @@ from mobuild.observers.environment import is_secret
 
 _NAME = re.compile(r"[^\W.][^/\\.\0]*")
 _TAKEN = ("run",)  # run.json stands beside the artifacts
-_REFERRING = ("${", "backend")  # as text: a node with one of them depends on more than itself
 _CHAIN_KEYS = ("precision", "shapes", "backend", *PREFIXES)
 _PLACING = ("kind", "needs", "in", "given", "python", "timeout_seconds", "env")
 
@@ -69,6 +69,7 @@ class RecipeNodes:
         self._placed: dict[tuple[str, bool], DictConfig] = {}
         self._entries: dict[str, tuple[str, DictConfig]] = {}
         self._specs: dict[str, NodeSpec] = {}
+        self._texts: dict[str, Written] = {}
         self._said_by = {"onnx": "model=…"} if choice == ONNX_RECIPE else {}
         if not isinstance(app.nodes, DictConfig):
             raise ConfigError(f"recipe {self.recipe!r}: nodes is no mapping", "write nodes: {name: {kind: …}}")
@@ -143,7 +144,7 @@ class RecipeNodes:
 
     def _scope(self, chain: DictConfig) -> DictConfig:
         """The root config with the chain's own precision, shapes and backend in place."""
-        scope = self.app.copy()
+        scope = copied(self.app)
         for key in _CHAIN_KEYS:
             if key in chain:
                 scope[key] = chain[key]
@@ -157,25 +158,32 @@ class RecipeNodes:
     def _shared_spec(self, name: str) -> NodeSpec:
         """The node, or the equal one of another job of the command."""
         question = self._question(name)
-        if question in self._equals:
-            return self._equals[question]
+        if question and question in self._equals:
+            spec = self._equals[question]
+            self._add_sources(name, spec.node)
+            return spec
         spec = self._make_spec(name)
         equal = self._equals.setdefault(repr(spec), spec)
         spec = equal if equal == spec else spec
-        if question and not getattr(spec.node, "sources", {}):  # which would be missing among the nodes
+        if question:
             self._equals[question] = spec
         return spec
 
     def _question(self, name: str) -> tuple[object, ...] | None:
-        """All that decides a node that refers to nothing else, most nodes of a sweep; None for the others."""
+        """All that decides a node, as it is written: its entry, and what that refers to; None where nobody knows."""
         chain, entry = self._entries[name]
-        said = str(raw(entry))
-        defaults = _text_of_defaults(self.project, str(entry.get("kind")))
-        if _refers(said + self._toolchain + defaults) or given.ENGINES in defaults:
+        scope = self._scopes[chain]
+        said, defaults = str(raw(entry)), _text_of_defaults(self.project, str(entry.get("kind")))
+        if given.ENGINES in defaults or any(scope.get(key) for key in PREFIXES):
             return None
-        if any(self._scopes[chain].get(key) for key in PREFIXES):
+        elsewhere = self._texts.get(chain) or self._texts.setdefault(chain, Written(scope, self.project))
+        further = ("secrets", "nodes") if given.EVALUATION in defaults else ("secrets",)
+        referred = elsewhere.referred(said + self._toolchain + defaults, further)
+        if referred is None:
             return None
-        return (self.folder, self.recipe, name, said, self._toolchain, self._said_by.get(name))
+        of_card = repr(self.hardware) if "backend" in referred or "hardware" in referred else ""
+        own = self.folder, self.recipe, name, said, self._toolchain, self._said_by.get(name)
+        return (*own, of_card, *referred.items())
 
     @cached_property
     def _toolchain(self) -> str:
@@ -222,7 +230,7 @@ class RecipeNodes:
         if key not in self._placed:
             place = self._scopes[chain]
             if reads_backend:
-                place = place.copy()
+                place = copied(place)
                 place.backend = chosen_backend(place, self.project, self.hardware)
             place._set_flag("no_deepcopy_set_nodes", True)
             # What lies in the same config would be copied all the same, so the nodes at the top are referred to.
@@ -243,12 +251,7 @@ class RecipeNodes:
         if given.EVALUATION in wanted:
             roles |= given.evaluation(node.cmd, scope, partial(conf_defaults, self.project, "node"))
         roles |= _asked(placing, where)
-        for role, uri in getattr(node, "sources", {}).items():
-            if getattr(node, "is_beside_recipe", False):
-                uri = str(self.folder.relative_to(self.root) / uri)
-            roles[role] = f"{name}.{role}"
-            self._said_by[roles[role]] = getattr(node, "said_by", f"{role}: of node {name!r}")
-            self._entries[roles[role]] = ("", OmegaConf.create({"kind": "source", "uri": uri}))
+        roles |= self._add_sources(name, node)
         unneeded = getattr(node, "unneeded", ())
         needs = {str(role): str(need) for role, need in roles.items() if need and role not in unneeded}
         try:
@@ -257,6 +260,17 @@ class RecipeNodes:
         except ConfigError as error:
             raise ConfigError(f"{where}: {error.message}", error.hint) from error
         return needs
+
+    def _add_sources(self, name: str, node: Any) -> dict[str, str]:
+        """Role → the source node that a file which the node's own parameters name becomes."""
+        roles: dict[str, str] = {}
+        for role, uri in getattr(node, "sources", {}).items():
+            if getattr(node, "is_beside_recipe", False):
+                uri = str(self.folder.relative_to(self.root) / uri)
+            roles[role] = f"{name}.{role}"
+            self._said_by[roles[role]] = getattr(node, "said_by", f"{role}: of node {name!r}")
+            self._entries[roles[role]] = ("", OmegaConf.create({"kind": "source", "uri": uri}))
+        return roles
 
     def _merged(self, entry: DictConfig, where: str) -> DictConfig:
         """The entry over the defaults of its kind, as written: shared by the jobs that write the same."""
@@ -297,11 +311,6 @@ class RecipeNodes:
 
 def _has_kind(entry: Any) -> bool:
     return isinstance(entry, DictConfig) and ("kind" in entry or "_target_" in entry)
-
-
-def _refers(text: str) -> bool:
-    """Whether what is written may depend on what is written elsewhere."""
-    return any(mark in text for mark in _REFERRING)
 
 
 @once

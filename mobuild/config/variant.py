@@ -20,6 +20,7 @@ from mobuild.config.recipes import SHAPES_GROUP
 from mobuild.errors import MobuildError
 from mobuild.fetch.uris import scrubbed
 from mobuild.fingerprint import canonical, digest_bytes
+from mobuild.graph import NodeSpec
 from mobuild.node import encode
 
 _NAMED = ("precision", "backend", SHAPES_GROUP, "workspace", "toolchain")
@@ -53,15 +54,21 @@ _STEERING = (
 _OUTSIDE = ("image.push", "image.push_unproven", "image.mirror", "image.selftest")
 
 
+Described = dict[int, tuple[NodeSpec, dict[str, Any]]]  # by identity, for as long as the node is kept beside
+
+
 class Point:
     """One composition, as far as names depend on it: its values, the choice of each group, its nodes when asked."""
 
-    def __init__(self, app: DictConfig, choices: Mapping[str, str], nodes: Callable[[], RecipeNodes]) -> None:
-        self.app, self.choices, self._nodes = app, choices, nodes
+    def __init__(
+        self, app: DictConfig, choices: Mapping[str, str], nodes: Callable[[], RecipeNodes], known: Described
+    ) -> None:
+        """`known` is shared by the jobs of a command, as most of their nodes are."""
+        self.app, self.choices, self._nodes, self._known = app, choices, nodes, known
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        return _description(self._nodes())
+        return _description(self._nodes(), self._known)
 
 
 def variant_name(point: Point, overrides: Sequence[str], point_of: Callable[[Sequence[str]], Point]) -> str:
@@ -145,7 +152,7 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
     return gone | {key: value for key, value in after.items() if key not in before or before[key] != value}
 
 
-def _description(nodes: RecipeNodes) -> dict[str, dict[str, Any]]:
+def _description(nodes: RecipeNodes, known: Described) -> dict[str, dict[str, Any]]:
     """Every node with all that the recipe says of it; of one that cannot be made, why."""
     described: dict[str, dict[str, Any]] = {}
     for name in nodes.declared:
@@ -154,11 +161,17 @@ def _description(nodes: RecipeNodes) -> dict[str, dict[str, Any]]:
         except MobuildError as error:
             described[name] = {"error": error.message}
             continue
-        said = {"kind": spec.node.kind, "needs": dict(spec.needs), "python": str(spec.python or ""), "env": spec.env}
-        said["requirements"] = str(spec.requirements or "")
-        said["container"] = f"{spec.container.image} {spec.container.python}" if spec.container else ""
-        described[name] = dict(_flat("", {**said, "fields": encode(spec.node)}))
+        if id(spec) not in known:
+            known[id(spec)] = spec, _said(spec)
+        described[name] = known[id(spec)][1]
     return described
+
+
+def _said(spec: NodeSpec) -> dict[str, Any]:
+    said = {"kind": spec.node.kind, "needs": dict(spec.needs), "python": str(spec.python or ""), "env": spec.env}
+    said["requirements"] = str(spec.requirements or "")
+    said["container"] = f"{spec.container.image} {spec.container.python}" if spec.container else ""
+    return dict(_flat("", {**said, "fields": encode(spec.node)}))
 
 
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
