@@ -217,6 +217,7 @@ def test_a_hardware_file_without_anything_in_it_is_named(tmp_path: Path) -> None
     {
         "workspace=lots": "workspace: expected a size such as 512MiB or 4GiB, found 'lots'",
         "shapes.batch=lots": "recipe 'toy': shapes: axis 'batch': expected numbers, found 'lots'",
+        "constraints.cosine_min=95": "recipe 'toy': constraints.cosine_min: no cosine is above 1, found 95\n  such as 0.9",
         "constraints.accuracy_drop=lots": "recipe 'toy': constraints.accuracy_drop: expected a number, found 'lots'",
     }.items(),
 )
@@ -295,6 +296,17 @@ def test_init_takes_no_name_that_would_hide_a_module(toy: Project, name: str) ->
         f"init: there is a Python module {name!r} already, which recipes/{name}.py would hide from your code\n"
         f"  choose another name, such as {name}_model",
     )
+
+
+@pytest.mark.parametrize("name", ["null", "true"])
+def test_init_takes_no_name_that_a_command_line_takes_for_a_value(toy: Project, name: str) -> None:
+    done = toy.mobuild("init", name, check=False)
+
+    assert done.status == 2
+    assert done.errors == (
+        f"init: recipe={name} means a value and no name\n  choose another name, such as {name}_model",
+    )
+    assert not (toy.root / "recipes" / f"{name}.yaml").exists()
 
 
 @pytest.mark.parametrize("name", ["standard", "crepe_tiny"])

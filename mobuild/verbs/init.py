@@ -22,6 +22,7 @@ from mobuild.verbs.lock import to_pin
 
 _MADE = ("cache", "build")  # what mobuild makes in a project, and no version control wants
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_VALUES = ("null", "true", "false", "inf", "nan")  # of Hydra's grammar
 
 
 def init(
@@ -137,6 +138,10 @@ def check_name(name: str, root: Path, taken: Collection[str], model: str = "") -
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"init: {name!r} is no name for a recipe", "use small letters, digits and _")
+    if name in _VALUES:
+        raise ConfigError(
+            f"init: recipe={name} means a value and no name", f"choose another name, such as {name}_model"
+        )
     other = f"choose another name: mobuild init {name}_2 {model}" if model else "choose another name"
     if name in taken:
         raise ConfigError(f"init: {name!r} is a recipe that mobuild ships", other)
