@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mobuild import __version__, environments
-from mobuild.conditions import conditions, reads, undeclared, undeclared_inputs
+from mobuild.conditions import conditions, perhaps_read, reads, undeclared, undeclared_inputs, unsure
 from mobuild.declaring import SHORT
 from mobuild.errors import MobuildError, SourceError
 from mobuild.executors import rerun
@@ -173,10 +173,15 @@ class Builder:
                 error.look = self._keep(step, job, staging, python)
                 raise
         here = self.planner.surroundings(step.spec)
-        found = conditions(self._counting(outcome.observed, step), here, step.fingerprint.toolchain)
-        if self.strict and undeclared(found):
-            raise undeclared_inputs(step.spec.name, found)
+        observed = self._counting(outcome.observed, step)
+        found = conditions(observed, here, step.fingerprint.toolchain)
+        perhaps = unsure(observed, here)
+        sure = tuple(one for one in found if one not in perhaps)
+        if self.strict and undeclared(sure):
+            raise undeclared_inputs(step.spec.name, sure)
+        warned = self._warnings(step, outcome.observed_by, sure, tuple(one for one in found if one in perhaps))
         with self.store.claims.keeping():  # gc must not take an object whose record is still to come
+            outcome = dataclasses.replace(outcome, warnings=(*outcome.warnings, *warned))
             record = self._make_record(step, outcome, found, Path(job.out), log, started)
             if not self.records:
                 return record
@@ -214,6 +219,17 @@ class Builder:
         first, name = users[0]
         return f"mobuild shell {first.words_for(name)}"
 
+    def _warnings(
+        self, step: Step, observers: Sequence[str], sure: tuple[Condition, ...], perhaps: tuple[Condition, ...]
+    ) -> Iterator[str]:
+        """A sentence on what the code read, one on what it may have read, and one on what `strict` did not see."""
+        if undeclared(sure):
+            yield f"{reads(sure)}; {_FROM_NOW_ON}"
+        if undeclared(perhaps):
+            yield f"{perhaps_read(perhaps)}; {_FROM_NOW_ON}"
+        if self.strict and step.spec.isolated and "preload" not in observers:
+            yield _UNSURE if "inotify" in observers else _BLIND
+
     def _before(self, step: Step, outcome: Outcome) -> dict[str, object]:
         """What the last build of this node of this variant measured, of what the node wants to compare."""
         old = step.past.measurements if step.past else {}
@@ -224,9 +240,6 @@ class Builder:
         self, step: Step, outcome: Outcome, found: tuple[Condition, ...], out: Path, log: Path, started: str
     ) -> Record:
         assert step.fingerprint
-        warnings = outcome.warnings + ((_warning(found),) if undeclared(found) else ())
-        if self.strict and step.spec.isolated and "preload" not in outcome.observed_by:
-            warnings += (_BLIND,)
         artifact = self.store.objects.publish(out)
         return Record(
             key=step.fingerprint.key,
@@ -236,7 +249,7 @@ class Builder:
             seconds=outcome.seconds,
             measurements={**outcome.measurements, **self._before(step, outcome)},
             onnx=outcome.onnx,
-            warnings=warnings,
+            warnings=outcome.warnings,
             conditions=found,
             observed_by=outcome.observed_by,
             log=self.store.objects.publish(log).digest if log.is_file() else None,
@@ -290,6 +303,8 @@ _BLIND = (
     "(a C compiler, `cc`, is needed)"
 )
 
-
-def _warning(found: tuple[Condition, ...]) -> str:
-    return f"{reads(found)}; from now on it counts as an input ({SHORT})"
+_UNSURE = (
+    "cache.strict answers for reads through Python alone: of those of native code inotify sees some, and cannot tell "
+    "whose they are (to be sure, install a C compiler, `cc`)"
+)
+_FROM_NOW_ON = f"from now on it counts as an input ({SHORT})"

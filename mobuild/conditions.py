@@ -96,11 +96,31 @@ def _is_probe(one: Condition) -> bool:
     return one.kind == "file" and one.value == ABSENT and one.name.endswith(_MODULES)
 
 
+def unsure(observed: Observed, here: Surroundings) -> frozenset[Condition]:
+    """The conditions on what others may have read."""
+    paths = frozenset(observed.unsure)
+    files = {path: digest for path, digest in observed.files.items() if path in paths}
+    folders = {path: digest for path, digest in observed.folders.items() if path in paths}
+    return frozenset(conditions(Observed(files, folders), here, {}))
+
+
 def reads(found: Sequence[Condition]) -> str:
     """Names what the user's code read without declaring it."""
-    names = [f"{one.kind} {one.name}" for one in undeclared(found)]
+    return f"the code read {_names(undeclared(found))}, which is declared nowhere"
+
+
+def perhaps_read(found: Sequence[Condition]) -> str:
+    """Names what was read, declared nowhere, by the user's code or by others."""
+    names = _names(undeclared(found))
+    return (
+        f"the code, or others beside it, read {names}, which is declared nowhere (inotify cannot tell whose a read is)"
+    )
+
+
+def _names(found: Sequence[Condition]) -> str:
+    names = [f"{one.kind} {one.name}" for one in found]
     more = f" and {len(names) - _SHOWN} more (all of them in the artifact's .json)" if len(names) > _SHOWN else ""
-    return f"the code read {', '.join(names[:_SHOWN])}{more}, which is declared nowhere"
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def undeclared_inputs(node: str, found: Sequence[Condition]) -> NodeFailed:

@@ -147,7 +147,7 @@ def check(constraints: Constraints, where: str) -> None:
         if key in RULES and not _is_number(value):
             raise ConfigError(f"{where}: constraints.{key}: expected a number, found {value!r}")
         if key == "cosine_min" and value > 1:
-            raise ConfigError(f"{where}: constraints.cosine_min: no cosine is above 1, found {value}", "such as 0.9")
+            raise ConfigError(f"{where}: constraints.cosine_min: no cosine is above 1, found {value}", "write 0.9")
         if key == AGAINST:
             _check_against(value, where)
 

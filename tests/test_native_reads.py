@@ -77,18 +77,79 @@ def test_strict_refuses_what_a_command_reads_undeclared(project: Project) -> Non
     )
 
 
-def test_strict_says_when_it_cannot_see_native_reads(project: Project, tmp_path: Path) -> None:
+@pytest.fixture
+def without_cc(tmp_path: Path) -> dict[str, str]:
+    """Variables of a machine without a compiler."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("cat", "sh"):
+    for name in ("cat", "sh", "mv"):
         (programs / name).symlink_to(shutil.which(name) or "")
+    return {"PATH": str(programs)}
 
-    done = project.mobuild("target=shell", "cache.strict=true", env={"PATH": str(programs)})
 
-    assert (
-        "warning: small/cpu shell: cache.strict answers for reads through Python alone: nothing could be preloaded to "
-        "see those of native code (a C compiler, `cc`, is needed)"
-    ) in done.err.splitlines()
+def test_strict_says_that_without_a_compiler_it_is_not_sure(project: Project, without_cc: dict[str, str]) -> None:
+    done = project.mobuild("target=shell", "cache.strict=true", env=without_cc)
+
+    assert [line for line in done.err.splitlines() if line.startswith("warning: ")] == [
+        "warning: small/cpu shell: the code, or others beside it, read file extra.txt, which is declared nowhere "
+        "(inotify cannot tell whose a read is); from now on it counts as an input (declare files by `needs` and "
+        "variables by `env`)",
+        "warning: small/cpu shell: cache.strict answers for reads through Python alone: of those of native code "
+        "inotify sees some, and cannot tell whose they are (to be sure, install a C compiler, `cc`)",
+    ]
+
+
+def test_strict_refuses_without_a_compiler_what_is_sure(tmp_path: Path, without_cc: dict[str, str]) -> None:
+    code = "import torch\ndef load():\n    open('extra.txt')\n    return torch.nn.Linear(2, 2)\n"
+    nodes = '  onnx: {kind: export, needs: {weights: null}, model: "net.py:load", inputs: {x: [1, 2]}}\n'
+    project = recipe_project(tmp_path, nodes, {"recipes/net.py": code, "extra.txt": "extra\n"})
+
+    done = project.mobuild("target=onnx", "cache.strict=true", env=without_cc, check=False)
+
+    assert done.status == 1
+    assert done.errors[0].startswith("node 'onnx': the code read file extra.txt, which is declared nowhere\n")
+
+
+def test_undeclared_file_is_an_input_where_no_library_can_be_preloaded(
+    project: Project, without_cc: dict[str, str]
+) -> None:
+    project.mobuild("target=shell", env=without_cc)
+    sidecar = json.loads((project.root / "build/small/cpu/shell.txt.json").read_text())
+    shown = project.mobuild("inspect", "build/small/cpu/shell.txt", env=without_cc).out
+
+    assert project.built("target=shell", recipe="small", env=without_cc) == set()
+    project.write("extra.txt", "other\n")
+    assert project.built("target=shell", recipe="small", env=without_cc) == {"shell"}
+    project.write("extra.txt", "extra\n")
+    assert project.built("target=shell", recipe="small", env=without_cc) == set()
+
+    assert "inotify" in sidecar["observed_by"] and "preload" not in sidecar["observed_by"]
+    assert "inotify" in shown
+
+
+def test_new_file_among_data_is_a_change_where_no_library_can_be_preloaded(
+    project: Project, without_cc: dict[str, str]
+) -> None:
+    project.mobuild("target=script", env=without_cc)
+    assert project.built("target=script", recipe="small", env=without_cc) == set()
+
+    project.write("labels/b.csv", "b\n")
+
+    assert project.built("target=script", recipe="small", env=without_cc) == {"script"}
+
+
+def test_what_is_read_while_it_is_edited_is_built_again_where_no_library_can_be_preloaded(
+    tmp_path: Path, without_cc: dict[str, str]
+) -> None:
+    nodes = """\
+  one: {kind: command, cmd: "sh -c 'cat extra.txt > $0; [ -e new.txt ] && mv new.txt extra.txt; :' {out}", out: .txt}
+"""
+    project = recipe_project(tmp_path, nodes, {"extra.txt": "extra\n", "new.txt": "new\n"})
+    project.mobuild("target=one", env=without_cc)
+
+    assert project.built("target=one", recipe="small", env=without_cc) == {"one"}
+    assert (project.root / "build/small/cpu/one.txt").read_text() == "new\n"
+    assert project.built("target=one", recipe="small", env=without_cc) == set()
 
 
 def test_what_a_command_declares_is_no_condition(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ class Observed:
     sources: Mapping[str, str] = field(default_factory=dict)  # path of such a module → SHA-256 as run
     distributions: Mapping[str, str] = field(default_factory=dict)  # third-party, loaded → version
     programs: Mapping[str, str] = field(default_factory=dict)  # the same, of Pythons that the node started
+    unsure: Sequence[str] = ()  # those of the files and folders that others than the node may have read
 
 
 @dataclass(frozen=True)

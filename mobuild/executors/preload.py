@@ -1,9 +1,8 @@
 """The library that notes native reads: compiled once a machine, and put before the programs of a node.
 
 Its source ships with the package and a binary does not, since one would fit a single platform. Where there is no
-compiler or where it fails, reads through Python are the only ones seen, and `observed_by` of a record lacks
-`preload`. Watching folders instead (inotify) was left out: it cannot tell the node's reads from those of its
-neighbours, of mobuild itself and of an editor, and each of these would become an input.
+compiler or where it fails, folders are watched instead (`observers.opened`), which shows less of the node and more of
+others, and `observed_by` of a record says `inotify` in place of `preload`.
 """
 
 from __future__ import annotations
@@ -47,6 +46,11 @@ class Preload:
         reads.touch()
         before = os.environ.get(PRELOAD)
         return {PRELOAD: f"{before}:{link}" if before else str(link), READS: str(reads)}
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether native reads are to be seen in some way."""
+        return self._folder is not None and sys.platform == "linux"
 
     def _compiled(self) -> Path | None:
         with self._guard:

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from mobuild.executors.memory import memory
 from mobuild.executors.preload import Preload
 from mobuild.firstparty import PACKAGE
 from mobuild.interpreters import REMEDY
+from mobuild.observers.opened import Opened
 
 # The package is loaded from its folder alone: with the folder above it on the path, mobuild's own
 # site-packages would leak into the other interpreter. Entries that mean the working directory go, since
@@ -144,17 +145,20 @@ class Processes:
             job_file = Path(folder, "job.json")
             job_file.write_text(json.dumps(job.document()), encoding="utf-8")
             variables = self._preload.variables(Path(folder))
-            child = _inside(image, job, job_file, variables) if image else _beside(python, job, job_file, variables)
-            self._children.add(child)
-            if self._is_cancelled:  # between the caller's decision and this start
-                child.cancel()
-            try:
-                code, peak_rss_mib = child.wait(timeout_seconds)
-            finally:
-                self._children.discard(child)
-            result = Path(folder, "job.json.result.json")
-            if result.exists():  # whatever a library's tear-down did afterwards
-                return dict(json.loads(result.read_text(encoding="utf-8")))
+            is_blind = self._preload.is_wanted and not variables and not image
+            with Opened(job.document()) if is_blind else nullcontext() as opened:
+                child = _inside(image, job, job_file, variables) if image else _beside(python, job, job_file, variables)
+                self._children.add(child)
+                if self._is_cancelled:  # between the caller's decision and this start
+                    child.cancel()
+                try:
+                    code, peak_rss_mib = child.wait(timeout_seconds)
+                finally:
+                    self._children.discard(child)
+                result = Path(folder, "job.json.result.json")
+                if result.exists():  # whatever a library's tear-down did afterwards
+                    document = dict(json.loads(result.read_text(encoding="utf-8")))
+                    return opened.add(document) if opened and "error" not in document else document
         if image and code > 0 and not child.cancelled and not child.timed_out:
             raise container.failure(image, job.name, code, Path(job.log))
         raise self._ending(job.name, child, code, peak_rss_mib, timeout_seconds or 0, before)

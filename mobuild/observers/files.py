@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import AbstractSet, Any, Sequence
+from typing import AbstractSet, Any, Iterable, Sequence
 
 from mobuild.firstparty import PACKAGE, is_below, is_installed, is_stdlib
 from mobuild.observers import presence
@@ -145,6 +145,11 @@ class Files:
                 self.files[path] = digest
 
     @property
+    def written_first(self) -> AbstractSet[str]:
+        """What the node wrote through Python before any such read of it."""
+        return self._written
+
+    @property
     def written(self) -> AbstractSet[str]:
         """Files that the node wrote through Python beside its artifact, and left."""
         return {path for path in self._written if os.path.isfile(path)}
@@ -187,6 +192,12 @@ class Files:
             return os.stat(path).st_ctime >= self.since
         except OSError:
             return True
+
+
+def by_any_name(paths: Iterable[str]) -> frozenset[str]:
+    """The paths as they are given, absolute, and without links."""
+    given = tuple(paths)
+    return frozenset([*given, *map(os.path.abspath, given), *map(os.path.realpath, given)])
 
 
 def file_digest(path: str) -> str:

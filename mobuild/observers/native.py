@@ -86,7 +86,7 @@ class Reads:
         for one in self._first_reads(opens, imported):
             if one.what != "d":
                 self._add_file(one)
-            elif one.pid not in pythons or not self._holds_modules(one.path):
+            elif one.pid not in pythons or not holds_modules(one.path, self._judge.roots):
                 self._add_folder(one)
         for path in imported:
             if self._judge.is_undeclared(path) and os.path.isfile(path):
@@ -115,9 +115,9 @@ class Reads:
             return False
         if self._judge.is_in_project(one.path):
             return True
-        if one.token == ABSENT or one.what in "ulx" or one.path in ("/", tempfile.gettempdir()):
+        if one.token == ABSENT or one.what in "ulx":
             return False  # a search, a program's state, a program: of those the project's alone are the user's
-        return not any(is_below(one.path, folder) for folder in _SYSTEM + _STATE)
+        return not is_systems(one.path)
 
     def _add_file(self, one: Open) -> None:
         if one.token == ABSENT:
@@ -138,21 +138,27 @@ class Reads:
         """Whether a file changed since the node began. Of those that are not opened here no earlier stat is known."""
         return os.path.exists(path) and os.stat(path).st_ctime >= self._judge.since
 
-    def _holds_modules(self, folder: str) -> bool:
-        """Whether Python lists a folder to find modules. Records cannot tell; folders of data hold none."""
-        if folder in self._judge.roots or not os.path.isdir(folder):
-            return True
-        names = os.listdir(folder)
-        return any(
-            name.endswith((".py", ".so")) or os.path.exists(os.path.join(folder, name, "__init__.py")) for name in names
-        )
-
     def _installations(self, opens: Iterable[Open], pythons: Iterable[str]) -> list[str]:
         """Folders of Pythons and of virtual environments, whose packages count by version; none around the project."""
         found = {os.path.dirname(os.path.dirname(path)) for path in pythons}
         configured = (one.path for one in opens if one.path.endswith("/pyvenv.cfg") and one.token != ABSENT)
         found.update(os.path.dirname(path) for path in configured)
         return [folder for folder in found if not any(is_below(root, folder) for root in self._judge.roots)]
+
+
+def is_systems(path: str) -> bool:
+    """Whether a path outside the project is the system's, or where programs keep their state."""
+    return path in ("/", tempfile.gettempdir()) or any(is_below(path, folder) for folder in _SYSTEM + _STATE)
+
+
+def holds_modules(folder: str, roots: Sequence[str]) -> bool:
+    """Whether Python lists a folder to find modules. Records cannot tell; folders of data hold none."""
+    if folder in roots or not os.path.isdir(folder):
+        return True
+    names = os.listdir(folder)
+    return any(
+        name.endswith((".py", ".so")) or os.path.exists(os.path.join(folder, name, "__init__.py")) for name in names
+    )
 
 
 def kept(variables: Mapping[str, str | None], environment: Mapping[str, str]) -> dict[str, str | None]:

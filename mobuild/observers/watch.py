@@ -7,7 +7,7 @@ from typing import Any, Mapping, Sequence
 
 from mobuild.observers import modules
 from mobuild.observers.environment import Variables
-from mobuild.observers.files import Files
+from mobuild.observers.files import Files, by_any_name
 from mobuild.observers.native import READS, Reads
 from mobuild.observers.presence import ABSENT, PRESENT
 
@@ -20,7 +20,7 @@ class Watch:
     def __init__(self, job: Mapping[str, Any], *, distributions: bool) -> None:
         roots = (job["project"], job["folder"])
         known = job["known_files"]
-        self._known = frozenset([*map(os.path.abspath, known), *map(os.path.realpath, known)])
+        self._known = by_any_name(known)
         self._distributions = distributions
         own = [*job["inputs"].values(), job["out"]]
         self._files = Files(roots, self._known, job["ignored_folders"], own)
@@ -56,7 +56,8 @@ class Watch:
             "distributions": own,
             "programs": others,
         }
-        return {"observed": observed, "observed_by": self._on()}
+        written = sorted(self._files.written_first)  # for an observer in another process
+        return {"observed": observed, "observed_by": self._on(), "written": written}
 
     def _unread(self, found: Mapping[str, str], loaded: Mapping[str, str]) -> dict[str, str]:
         """Of what was asked about, that which was neither read, listed nor loaded: those count by their content."""

@@ -244,7 +244,7 @@ def test_warm_processes_are_left_alone(project: Project) -> None:
 
 
 @pytest.mark.parametrize("compiler", ["", "#!/bin/sh\nexit 1\n"], ids=["none", "broken"])
-def test_without_a_compiler_the_record_says_less(
+def test_without_a_compiler_the_record_says_what_watched_instead(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str
 ) -> None:
     programs = tmp_path / "bin"
@@ -258,7 +258,7 @@ def test_without_a_compiler_the_record_says_less(
 
     outcome = project.run(toys.Call("user.py:main"))
 
-    assert outcome.observed_by == ("files", "environment", "modules", "distributions")
+    assert outcome.observed_by == ("files", "environment", "modules", "distributions", "inotify")
     assert outcome.warnings == ("toy warning",)
 
 
