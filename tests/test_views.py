@@ -97,3 +97,15 @@ def test_refs_are_of_today_again(project: Project) -> None:
         planned(project)
         assert time.time() - ref.stat().st_mtime < 3600
         planned(project)
+
+
+def test_a_document_is_the_same_from_the_record_and_from_what_is_known_of_it(tmp_path: Path) -> None:
+    nodes = NODES.replace("out: .txt}\n", "out: .txt, cwd: '', env: {B: b, A: a}}\n")
+    project = recipe_project(tmp_path, nodes, {"text.txt": "one\n"})
+    project.mobuild("target=end")
+    seen = (folder(project) / "end.txt.json").stat()
+
+    for _ in range(2):
+        planned(project)
+
+    assert (folder(project) / "end.txt.json").stat().st_mtime_ns == seen.st_mtime_ns

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mobuild.errors import SourceError
+from mobuild.fingerprint import canonical
 from mobuild.job import Job
 from mobuild.results import Result, Run
 from mobuild.sources import SourceContent
@@ -73,7 +74,8 @@ def record_document(record: Record) -> dict[str, Any]:
         "created": record.created,
         "seconds": record.seconds,
         "peak_rss_mib": record.peak_rss_mib,
-        "fingerprint": record.fingerprint.document(),
+        # As it reads in the store: one that a plan has at hand has its keys in the order of the recipe.
+        "fingerprint": {name: json.loads(canonical(value)) for name, value in record.fingerprint.document().items()},
         "measurements": sayable(record.measurements),
         "onnx": sayable(record.onnx),
         "warnings": list(record.warnings),
