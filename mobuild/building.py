@@ -11,6 +11,7 @@ import dataclasses
 import os
 import platform
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -112,10 +113,16 @@ class Builder:
         try:
             yield
         except MobuildError as error:
-            free_bytes = shutil.disk_usage(self.store.root).free
-            if free_bytes < _NEARLY_FULL_BYTES:
-                error.message += f"; the disk of cache '{self.store.root}' is full, {free_bytes >> 10} KiB are left"
-                error.hint = f"make room there, or {ELSEWHERE}"
+            scratch = tempfile.gettempdir()
+            for place, what, elsewhere in (
+                (self.store.root, f"cache '{self.store.root}'", ELSEWHERE),
+                (scratch, f"temporary files '{scratch}'", "say another folder by TMPDIR=<folder>"),
+            ):
+                free_bytes = shutil.disk_usage(place).free
+                if free_bytes < _NEARLY_FULL_BYTES:
+                    error.message += f"; the disk of {what} is full, {free_bytes >> 10} KiB are left"
+                    error.hint = f"make room there, or {elsewhere}"
+                    break
             raise
 
     def _log(self, step: Step) -> Path:

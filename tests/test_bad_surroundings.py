@@ -272,6 +272,17 @@ def test_a_full_cache_is_named_and_keeps_what_it_has(tmp_path: Path, disk: Path)
     assert ran == {"two"}
 
 
+def test_a_full_disk_of_temporary_files_is_named(tmp_path: Path, disk: Path) -> None:
+    project = recipe_project(tmp_path, SIZED)
+    (disk / "big").write_bytes(b"x" * (196 << 10))  # Python takes another folder where it can write nothing at all
+
+    done = project.mobuild("target=one", check=False, env={"TMPDIR": str(disk)})
+
+    assert done.status == 1
+    assert f"; the disk of temporary files '{disk}' is full, " in done.errors[0]
+    assert done.errors[0].endswith("\n  make room there, or say another folder by TMPDIR=<folder>")
+
+
 def test_a_full_disk_below_build_is_named_and_nothing_is_built_twice(tmp_path: Path, disk: Path) -> None:
     project = recipe_project(tmp_path, SIZED)
     (project.root / "build").symlink_to(disk)
