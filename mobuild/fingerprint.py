@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NewType
 
@@ -80,7 +80,8 @@ class Fingerprint:
 
     def keys(self) -> Callable[[Mapping[str, str]], Key]:
         """Tells the key of this fingerprint with other inputs, without writing the rest of it down each time."""
-        before = b'{"code":' + canonical(self.code) + b',"inputs":'  # keys are sorted
+        code = canonical(self.code) if self.code else b"{}"
+        before = b'{"code":' + code + b',"inputs":'  # keys are sorted
         rest = {"kind": self.kind, "revision": self.revision, "params": self.params, "toolchain": self.toolchain}
         after = b"," + canonical(rest)[1:]
         return lambda inputs: Key(digest_bytes(before + canonical(inputs) + after))
@@ -122,9 +123,15 @@ def _keyed(cls: Any) -> list[tuple[str, Callable[[Any], Any]]]:
 
 
 def digest_bytes(data: bytes) -> Digest:
+    return Digest(_xxh3_128()(data))
+
+
+@lru_cache(maxsize=None)  # noqa: UP033 (Python 3.8)
+def _xxh3_128() -> Callable[[bytes], str]:
+    """To ask for it once: an import in a function takes longer than to hash a key."""
     import xxhash
 
-    return Digest(xxhash.xxh3_128_hexdigest(data))
+    return xxhash.xxh3_128_hexdigest
 
 
 def digest_file(path: Path) -> Digest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mobuild.conditions import Surroundings, broken
@@ -17,14 +18,14 @@ class Miss:
     lost: Digest | None = None  # of that artifact
 
 
-def look_up(store: Store, key: Key, fingerprint: Fingerprint, here: Surroundings) -> Record | Miss:
-    """The record to take for `key`, that of `fingerprint`, or why there is none."""
+def look_up(store: Store, key: Key, fingerprint: Fingerprint, here: Callable[[], Surroundings]) -> Record | Miss:
+    """The record to take for `key`, that of `fingerprint`, or why there is none; `here` is asked where it matters."""
     nearest: tuple[Change, ...] = ()
     lost: Digest | None = None
     with store.claims.keeping():
         since_ns, known = store.files.now_ns(), store.index.get(key, fingerprint)
         for record in [known] if known else store.records.find(key):
-            missed = broken(record.conditions, here, store.files)
+            missed = broken(record.conditions, here(), store.files) if record.conditions else ()
             if not missed and (known or store.objects.has(record.artifact)):
                 if not known:
                     store.index.note(record, since_ns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +240,7 @@ class Planner:
         missed = Miss()
         for way in step.ways:
             fingerprint = way.fingerprint(inputs)
-            found = look_up(self.store, way.key(inputs), fingerprint, self.surroundings(way.spec))
+            found = look_up(self.store, way.key(inputs), fingerprint, partial(self.surroundings, way.spec))
             if isinstance(found, Record):
                 self._refuse_undeclared(step, found)
                 of = step.identity, way.spec, step.ways, step.needs, step.users
