@@ -92,9 +92,10 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
     _reset_peak()
     with worker.logged(job["log"]):
         document = worker.work(job, warm=True)
-    from mobuild.observers import modules
+    if "user_code" not in document:  # it failed
+        from mobuild.observers import modules
 
-    document["user_code"] = modules.is_any_first_party()
+        document["user_code"] = modules.is_any_first_party(modules.loaded())
     return dict(json.loads(worker.encoded(document)))
 
 

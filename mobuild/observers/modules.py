@@ -69,7 +69,7 @@ class _Last:
 
 def missing() -> list[str]:
     """The modules that the user's code asked for and that are not there."""
-    return sorted(_missing - set(sys.modules))
+    return sorted(name for name in _missing if name not in sys.modules)
 
 
 def first_party(loaded: Mapping[str, str], known: frozenset[str]) -> dict[str, str]:
@@ -88,10 +88,12 @@ def first_party(loaded: Mapping[str, str], known: frozenset[str]) -> dict[str, s
 def absent(loaded: Mapping[str, str]) -> list[str]:
     """Files that are not there, and from which a module of the user's would be loaded if they were, where the node
     itself changed the search path: the plan knows the folders of another one."""
+    if not (wanted := {**dict.fromkeys(missing(), ""), **loaded}):
+        return []
     folders = list(map(os.path.abspath, sys.path))
     added = [folder for folder in folders if folder not in _searched and is_first_party(folder)]
     found: list[str] = []
-    for name, path in {**dict.fromkeys(missing(), ""), **loaded}.items():
+    for name, path in wanted.items():
         package, _, last = name.rpartition(".")
         is_in_added = any(_is_in(path, folder, last) for folder in added)
         for folder in getattr(sys.modules.get(package), "__path__", ()) if package else folders:
@@ -107,9 +109,9 @@ def _is_in(path: str, folder: str, last: str) -> bool:
     return os.path.dirname(path) in (folder, os.path.join(folder, last))
 
 
-def is_any_first_party() -> bool:
+def is_any_first_party(loaded: Mapping[str, str]) -> bool:
     """Whether there is one, as `first_party` knows them."""
-    return bool(_read or loaded())
+    return bool(_read or loaded)
 
 
 def loaded() -> dict[str, str]:

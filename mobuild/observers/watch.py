@@ -57,7 +57,8 @@ class Watch:
             "programs": others,
         }
         written = sorted(self._files.written_first)  # for an observer in another process
-        return {"observed": observed, "observed_by": self._on(), "written": written}
+        user_code = modules.is_any_first_party(all_loaded)
+        return {"observed": observed, "observed_by": self._on(), "written": written, "user_code": user_code}
 
     def _unread(self, found: Mapping[str, str], loaded: Mapping[str, str]) -> dict[str, str]:
         """Of what was asked about, that which was neither read, listed nor loaded: those count by their content."""
