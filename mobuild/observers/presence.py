@@ -23,6 +23,8 @@ _SETS = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.sup
 # What looks at every part of a path to follow the links among them, and at its end for loops: only links matter.
 _FOLLOWING = frozenset((("lstat", "realpath"), ("lstat", "_joinrealpath"), ("stat", "resolve")))
 
+_MAKING = ("makedirs", "mkdir")  # with `exist_ok` they ask what is there already, and end alike whatever it is
+
 _OF_LIBRARY = tuple(str(Path(os.__file__).parent / name) for name in ("", "pathlib"))  # a package since Python 3.13
 
 Note = Callable[[str, Any], None]
@@ -74,8 +76,9 @@ def _watched(name: str, plain: Callable[..., Any], note: Note) -> Callable[..., 
         try:
             return plain(path, *arguments, **options)
         finally:
-            asker = _asker(sys._getframe(1))
-            if options.get("dir_fd") is None and not isinstance(path, int) and (name, asker) not in _FOLLOWING:
+            asker = _asker(frame := sys._getframe(1))
+            is_question = (name, asker) not in _FOLLOWING and not _is_making(frame)
+            if options.get("dir_fd") is None and not isinstance(path, int) and is_question:
                 note(_question(name, asker, options.get("follow_symlinks", True)), path)
 
     return call
@@ -86,9 +89,21 @@ def _asker(frame: Any) -> str:
     whatever it is called. By its file's name alone: who looks at files here asks this once more."""
     if frame.f_code.co_name == "stat" and frame.f_back:
         frame = frame.f_back
+    return str(frame.f_code.co_name) if _is_of_library(frame) else ""
+
+
+def _is_making(frame: Any) -> bool:
+    """Whether the standard library asks in order to make folders."""
+    while frame is not None and _is_of_library(frame):
+        if frame.f_code.co_name in _MAKING:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_of_library(frame: Any) -> bool:
     file = frame.f_code.co_filename
-    is_library = file.startswith("<frozen") or file.rpartition("/")[0] in _OF_LIBRARY
-    return str(frame.f_code.co_name) if is_library else ""
+    return bool(file.startswith("<frozen") or file.rpartition("/")[0] in _OF_LIBRARY)
 
 
 def _question(name: str, asker: str, follows: bool) -> str:

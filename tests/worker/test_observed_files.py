@@ -111,6 +111,17 @@ def test_a_folder_that_was_there_is_one(project, call):
     assert outcome.observed.folders == {str(data): folder_digest(str(data))}
 
 
+@pytest.mark.parametrize("make", ["os.makedirs(PLACE, exist_ok=True)", "Path(PLACE).mkdir(exist_ok=True)"])
+def test_a_folder_that_is_made_unless_it_is_there_is_no_condition(call, tmp_path, make):
+    (tmp_path / "there").mkdir()
+    place = tmp_path / "there/too"
+    place.mkdir()
+
+    outcome = call(f"import os\nfrom pathlib import Path\nPLACE = {str(place)!r}\ndef main():\n    {make}\n")
+
+    assert outcome.observed.presence == {}
+
+
 def test_relative_path_is_taken_against_the_project(project, call):
     (project.root / "labels.txt").write_text("cat")
 
