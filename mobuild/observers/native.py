@@ -27,6 +27,9 @@ PRELOAD = "LD_PRELOAD"
 CHANGING = "changing"
 _LOST = "its records could not be written: the disk is full, or the library does not load"
 
+# What Pythons read of packages that they do not import: each start the `.pth` files, and who looks for plugins, as
+# torch does, the entry points of all that are installed.
+_METADATA = (".dist-info", ".egg-info", ".pth")
 _SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/run", "/sbin", "/snap", "/usr")
 _STATE = ("/var/cache", "/var/lib", "/var/log", "/var/run")
 
@@ -195,6 +198,8 @@ def _packages(opens: Iterable[Open]) -> set[str]:
         for folder in folders:
             if one.path.startswith(folder):
                 parts = one.path[len(folder) :].split("/")
+                if parts[0].endswith(_METADATA):
+                    continue
                 found.add(parts[parts[0] == "__pycache__"].partition(".")[0])
     return found
 

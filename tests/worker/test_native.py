@@ -39,6 +39,18 @@ def shell(project: Project, call: Callable[..., Outcome]) -> Callable[[str], Out
     return lambda command: call(f"import subprocess\ndef main(): subprocess.run({command!r}, shell=True)")
 
 
+@pytest.mark.parametrize(
+    ("code", "packages"),
+    [("import xxhash", {"xxhash"}), ("import importlib.metadata as installed; installed.entry_points()", set[str]())],
+)
+def test_packages_of_a_program_are_those_that_it_imports(
+    shell: Callable[[str], Outcome], code: str, packages: set[str]
+) -> None:
+    outcome = shell(f"{sys.executable} -c '{code}'")
+
+    assert outcome.observed.programs.keys() == packages
+
+
 def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
