@@ -27,6 +27,7 @@ from mobuild.observers.readers import is_users_own, nearest_reader
 
 _EVENTS = ("open", "os.listdir", "os.scandir")
 _MAKING = {"os.mkdir": 0, "os.rename": 1, "os.link": 1, "os.symlink": 1}  # event → which argument is the new path
+_TEMPORARY = "tempfile.mkdtemp"  # its path has a name that no other run takes
 _SYSTEM = ("/proc", "/sys", "/dev")
 _MEMORY = "/dev/shm"  # holds files as any disk
 _NAMED_BY_CONTENT = "/.git/objects/"  # whoever finds something there by what else was read finds the same again
@@ -57,6 +58,7 @@ class Files:
         self._known = known
         self._own = tuple(map(os.path.abspath, own)) + tuple(map(os.path.realpath, own))
         self._written: set[str] = set()  # folders that the node makes, too
+        self._temporary: set[str] = set()  # of these folders the ones that have a name of this run alone
         self._made: set[str] = set()  # links: what is read through them was there before
         self._inside = threading.local()  # the hook's own reads raise events too
 
@@ -103,6 +105,9 @@ class Files:
     def _note(self, name: str, arguments: tuple[Any, ...]) -> None:
         if name in _MAKING:
             self._note_made(name, arguments)
+            return
+        if name == _TEMPORARY:
+            self._temporary.add(_absolute(name, arguments[0]))
             return
         path = _absolute(name, arguments[0] if arguments[0] is not None else ".")
         if not path or not self._is_of_interest(path):
@@ -180,8 +185,11 @@ class Files:
         return reader == "user" or (is_nobodys and self.is_in_project(path))
 
     def _is_lost(self, path: str, digest: str) -> bool:
-        """Whether what was seen tells nothing, for the run made the file; of one that was never there it does."""
-        return self.is_scratch(path) and not (digest == ABSENT and not os.path.lexists(path))
+        """Whether what was seen tells nothing, for the run made the file; of one that was never there it does, unless
+        nobody else could have put it there."""
+        if digest == ABSENT and not os.path.lexists(path):
+            return any(is_below(path, folder) for folder in self._temporary)
+        return self.is_scratch(path)
 
     def is_scratch(self, path: str) -> bool:
         """Whether the run itself made `path`, in the folder for temporary files: a child process wrote
@@ -228,7 +236,7 @@ def folder_digest(path: str, ignored: Sequence[str] = ()) -> str:
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if (event in _EVENTS or event in _MAKING) and _active is not None:
+    if (event in _EVENTS or event in _MAKING or event == _TEMPORARY) and _active is not None:
         _active.event(event, arguments)
 
 

@@ -320,6 +320,24 @@ def test_a_file_that_is_not_there_is_reported_among_temporary_files_too(project,
     assert outcome.observed.files == {str(absent): "-"}
 
 
+@pytest.mark.parametrize("look", ["os.path.exists(path)", "try_to_open(path)"])
+def test_what_is_absent_from_a_folder_that_is_temporary_is_no_condition(call, look):
+    outcome = call(
+        "import os, tempfile\n"
+        "def try_to_open(path):\n"
+        "    try:\n"
+        "        open(path)\n"
+        "    except FileNotFoundError:\n"
+        "        return\n"
+        "def main():\n"
+        "    with tempfile.TemporaryDirectory() as folder:\n"
+        "        path = folder + '/weights.data'\n"
+        f"        {look}\n"
+    )
+
+    assert (outcome.observed.presence, outcome.observed.files) == ({}, {})
+
+
 def test_what_the_code_itself_looks_for_outside_of_the_project_is_reported(project, call, tmp_path):
     flag, there = tmp_path / "flag", tmp_path / "there"
     there.touch()
