@@ -59,6 +59,7 @@ class Files:
         self._own = tuple(map(os.path.abspath, own)) + tuple(map(os.path.realpath, own))
         self._written: set[str] = set()  # folders that the node makes, too
         self._temporary: set[str] = set()  # of these folders the ones that have a name of this run alone
+        self._young: set[str] = set()  # what was seen, and is no older than the node
         self._made: set[str] = set()  # links: what is read through them was there before
         self._inside = threading.local()  # the hook's own reads raise events too
 
@@ -139,15 +140,21 @@ class Files:
         if not self.is_in_project(path) and not (question == THERE and is_users_own()):
             return
         if path not in self._written and path not in self._known and self._is_users(question, path):
+            self._note_age(path)
             found[path] = presence.is_there(path) if question == THERE else presence.link_digest(path)
 
     def _record(self, name: str, path: str) -> None:
         if name != "open":
             self.folders[path] = folder_digest(path, self.ignored)
         elif os.path.realpath(path) not in self._known:
+            self._note_age(path)
             digest = file_digest(path)
             if digest:
                 self.files[path] = digest
+
+    def _note_age(self, path: str) -> None:
+        if os.path.exists(path) and os.stat(path).st_ctime >= self.since:
+            self._young.add(path)
 
     @property
     def written_first(self) -> AbstractSet[str]:
@@ -185,11 +192,13 @@ class Files:
         return reader == "user" or (is_nobodys and self.is_in_project(path))
 
     def _is_lost(self, path: str, digest: str) -> bool:
-        """Whether what was seen tells nothing, for the run made the file; of one that was never there it does, unless
-        nobody else could have put it there."""
-        if digest == ABSENT and not os.path.lexists(path):
+        """Whether what was seen tells nothing, for the run made the file, and perhaps removed it, too; of one that was
+        never there it does, unless nobody else could have put it there."""
+        if os.path.lexists(path):
+            return self.is_scratch(path)
+        if digest == ABSENT:
             return any(is_below(path, folder) for folder in self._temporary)
-        return self.is_scratch(path)
+        return path in self._young or self.is_scratch(path)
 
     def is_scratch(self, path: str) -> bool:
         """Whether the run itself made `path`, in the folder for temporary files: a child process wrote

@@ -338,6 +338,34 @@ def test_what_is_absent_from_a_folder_that_is_temporary_is_no_condition(call, lo
     assert (outcome.observed.presence, outcome.observed.files) == ({}, {})
 
 
+@pytest.mark.parametrize("look", ["os.path.exists(path)", "open(path).read()"])
+def test_what_came_and_went_while_the_node_ran_is_no_condition(call, tmp_path, monkeypatch, look):
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))  # beside it, nothing is known to be temporary
+
+    outcome = call(
+        "import os, subprocess\n"
+        "def main():\n"
+        f"    path = {str(tmp_path / 'made')!r}\n"
+        "    subprocess.run(['touch', path], check=True)\n"
+        f"    {look}\n"
+        "    os.unlink(path)\n"
+    )
+
+    assert (outcome.observed.presence, outcome.observed.files) == ({}, {})
+
+
+def test_what_was_there_and_is_removed_is_an_input(call, tmp_path, monkeypatch):
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    flag = tmp_path / "flag"
+    flag.touch()
+
+    outcome = call(f"import os\ndef main():\n    if os.path.exists({str(flag)!r}):\n        os.unlink({str(flag)!r})\n")
+
+    assert outcome.observed.presence == {str(flag): "present"}
+
+
 def test_what_the_code_itself_looks_for_outside_of_the_project_is_reported(project, call, tmp_path):
     flag, there = tmp_path / "flag", tmp_path / "there"
     there.touch()
