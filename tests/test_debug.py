@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.projects import Finished, Project, recipe_project
+from tests.projects import Finished, Project, code_project, recipe_project
 
 KINDS = '''\
 from __future__ import annotations
@@ -128,3 +128,15 @@ def test_what_a_node_declares_is_not_set_for_the_next(tmp_path: Path) -> None:
     done = recipe_project(tmp_path, nodes).mobuild("debug=true", "target=last")
 
     assert "is one\nis\n" in done.out + done.err
+
+
+def test_a_script_has_its_handler_of_interrupts_again(tmp_path: Path) -> None:
+    done = code_project(tmp_path, "def load():\n    return 'x'\n").python(
+        "import mobuild, signal\n"
+        "def own(number, frame): pass\n"
+        "signal.signal(signal.SIGINT, own)\n"
+        "mobuild.build('n', debug=True)\n"
+        "print(signal.getsignal(signal.SIGINT) is own)\n"
+    )
+
+    assert done.out.strip() == "True"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 
 from mobuild import answers, witnesses
 from mobuild.building import Builder, log_name
@@ -167,12 +167,10 @@ def _debug(session: Session, plan: Plan, name: str, on_error: Callable[[MobuildE
 
     Later steps of the run use what earlier ones made, but there is no record of it, and build/ is left alone.
     """
-    with suppress(ValueError):  # in another thread than the main one nobody hears of Ctrl-C
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a debugger takes each for itself
     logs, watcher = session.store.runs.folder(name), terminal.Lines(plan)
     builder = Builder(session.store, session.planner, InProcess(), logs, False, None, watcher.waiting, records=False)
     scheduler = Scheduler(session.planner, builder, watcher, 1, plan.jobs[0].settings.keep_going, AtOnce())
-    with session.store.claims.keeping():  # gc would take what no record needs
+    with session.store.claims.keeping(), _interruptible():  # gc would take what no record needs
         done = scheduler.run(plan)
     ran = sum(result.state in ("built", "failed") for result in done.results.values())
     messages.note(
@@ -180,6 +178,19 @@ def _debug(session: Session, plan: Plan, name: str, on_error: Callable[[MobuildE
     )
     terminal.summary(done, name, session.store.warnings, on_error)
     return done
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A debugger takes each Ctrl-C for itself; a script that calls mobuild has its own handler again afterwards."""
+    former = signal.getsignal(signal.SIGINT)
+    with suppress(ValueError):  # in another thread than the main one nobody hears of Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        with suppress(ValueError, TypeError):  # or nothing of Python's was there
+            signal.signal(signal.SIGINT, former)
 
 
 def _remember(session: Session, done: Run, run: str, views: Views) -> None:
