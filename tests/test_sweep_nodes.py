@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra.errors import HydraException
@@ -117,3 +119,40 @@ def test_jobs_of_other_sizes_share_what_no_size_is_said_of(project: Project) -> 
     same = {name for name, spec in one.graph.nodes.items() if other.graph.nodes[name] is spec}
     assert {"weights", "onnx", "sanitized", "reference"} <= same
     assert "engine" not in same
+
+
+FOUND_LATER = ("${..${x}}", "${[${x}]}", "${ ${x} }", "${oc.select:${x}}", "${oc.select:si${end}}", "${my-size}")
+
+
+@pytest.mark.parametrize("reference", FOUND_LATER)
+def test_a_reference_that_no_word_of_the_node_tells_is_followed(reference: str, tmp_path: Path) -> None:
+    node = f'  text: {{kind: command, cmd: "cp {reference} {{out}}", out: .txt}}\n'
+    own = "size: 1\nmy-size: 1\nx: size\nend: ze\n"
+
+    one, other = sweep(tmp_path, node + own, [[], ["my-size=0" if "my-size" in reference else "size=0"]])
+
+    assert (one["text"].node.cmd, other["text"].node.cmd) == ("cp 1 {out}", "cp 0 {out}")
+
+
+def test_a_node_that_asks_for_engines_itself_follows_them(tmp_path: Path) -> None:
+    text = """\
+  model: {kind: source, uri: a.onnx}
+  engine: {kind: build_engine, needs: {model: model}, shapes: {batch: "${size}"}}
+  text: {_target_: mobuild.nodes.triton.Triton, needs: {engine: engine}, given: [engines]}
+size: 1
+"""
+
+    one, other = sweep(tmp_path, text, [[], ["size=2"]])
+
+    for nodes in one, other:
+        assert nodes["text"].node.engines["engine"].shapes == nodes["engine"].node.shapes
+
+
+def sweep(root: Path, text: str, jobs: list[list[str]]) -> list[dict[str, Any]]:
+    """The nodes of each job of a sweep over a recipe with a node `text`."""
+    reading = {"conf/project/none.yaml": "# ${size} ${my-size} ${x} ${end}"}  # keys that nothing refers to are refused
+    found = find_project(recipe_project(root, text, reading, name="own").root)
+    with hydra_for(found):
+        shared = Jobs(found)
+        made = [shared.make(Composed.of(compose_again(["recipe=own", "target=text", *words]))) for words in jobs]
+    return [dict(job.graph.nodes) for job in made]

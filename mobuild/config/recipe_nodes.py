@@ -174,7 +174,7 @@ class RecipeNodes:
         chain, entry = self._entries[name]
         scope = self._scopes[chain]
         said, defaults = str(raw(entry)), _text_of_defaults(self.project, str(entry.get("kind")))
-        if given.ENGINES in defaults or any(scope.get(key) for key in PREFIXES):
+        if "given" in entry or given.ENGINES in defaults or any(scope.get(key) for key in PREFIXES):
             return None
         elsewhere = self._texts.get(chain) or self._texts.setdefault(chain, Written(scope, self.project))
         further = ("secrets", "nodes") if given.EVALUATION in defaults else ("secrets",)

@@ -16,7 +16,9 @@ from mobuild.config.project import Project, once
 from mobuild.config.reading import conf_defaults, conf_names, raw
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_RESOLVER = re.compile(r"\$\{([\w.]+):")
+_RESOLVER = re.compile(r"\$\{\s*([^\s{}:]+)\s*:")
+# A key that another one says: `${..${x}}`, `${oc.select:${x}}`; a default and a variable's name are none.
+_FOUND_LATER = re.compile(r"\$\{(?!oc\.env:|oc\.decode:\$\{oc\.env:|oc\.select:[\w.]+,)[^{}]*\$\{")
 _STEADY = ("oc.env", "oc.decode", "oc.select", "oc.create", "oc.dict.keys", "oc.dict.values", "mobuild.device")
 _MEANT = {"chain": ("nodes",), "backend": ("backend", "hardware", "builders")}  # what else such a word reads
 
@@ -45,11 +47,17 @@ class Written:
                 if "backend" in words and "backend" not in found:
                     waiting.append(_text_of_backends(self._project))
                 keys = {key for word in words for key in (word, *_MEANT.get(word, ())) if key in self._top}
+                keys |= self._odd if words else set()
         return found
 
     @cached_property
     def _top(self) -> frozenset[str]:
         return frozenset(map(str, self._scope._value()))
+
+    @cached_property
+    def _odd(self) -> set[str]:
+        """Keys that are no words, such as `my-size`."""
+        return {key for key in self._top if not _WORD.fullmatch(key)}
 
     def _text(self, key: str) -> str:
         if key not in self._known:
@@ -60,7 +68,7 @@ class Written:
 @cache
 def _referring(text: str) -> frozenset[str] | None:
     """The words of a text that refers to something; None where the name itself, or the value, is found at run time."""
-    if "${${" in text or not set(_RESOLVER.findall(text)) <= set(_STEADY):
+    if _FOUND_LATER.search(text) or not set(_RESOLVER.findall(text)) <= set(_STEADY):
         return None
     return frozenset(_WORD.findall(text)) if "${" in text or "backend" in text else frozenset()
 
