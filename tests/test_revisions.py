@@ -118,7 +118,8 @@ def test_the_answer_as_data(project: Project) -> None:
     ]
 
 
-def test_a_source_that_was_pinned_anew_is_named_with_its_lock_file(project: Project) -> None:
+@pytest.mark.parametrize("recipe", ["small", "small.yaml"])
+def test_a_source_that_was_pinned_anew_is_named_with_its_lock_file(project: Project, recipe: str) -> None:
     pins = {name: {"sha256": "0" * 64, "size_bytes": 7} for name in (URI, f"{URI}.data", "net==1.0/a.pt")}
     project.write("recipes/small.lock", json.dumps({"schema": 1, "sources": pins}))
     project.edit("recipes/small.yaml", "uri: text.txt", f"uri: {URI}")
@@ -127,8 +128,8 @@ def test_a_source_that_was_pinned_anew_is_named_with_its_lock_file(project: Proj
     git(project, "commit", "-q", "-m", "pinned")
     project.edit("recipes/small.lock", "0" * 64, "1" * 64)
 
-    why = project.mobuild(*WORDS, "against=HEAD").out.splitlines()
-    compared = project.mobuild("compare", "HEAD", ".", *WORDS[1:], "format=json").out
+    why = project.mobuild(*WORDS, "against=HEAD", f"recipe={recipe}").out.splitlines()
+    compared = project.mobuild("compare", "HEAD", ".", *WORDS[1:], "format=json", f"recipe={recipe}").out
 
     change = f"{'0' * 64} → {'1' * 64}"
     keys = ["nodes.folder.data.sha256", "nodes.net.sha256", "nodes.text.sha256"]

@@ -23,6 +23,7 @@ from mobuild.config.project import Project, find_project
 from mobuild.config.recipes import recipe_file
 from mobuild.config.refusals import explained
 from mobuild.errors import MobuildError
+from mobuild.launcher.loader import Composed
 
 COMMAND_LINE = "the command line"
 
@@ -41,7 +42,8 @@ def origins(overrides: Sequence[str], project: Project) -> dict[str, tuple[Any, 
             files = dict(_files(words, project))
             values = dict(_flat("", _resolved(app)))
             found = {key: (value, files.get(key, COMMAND_LINE)) for key, value in values.items()}
-            return {**dict(_pins(values, config.hydra.runtime.choices.recipe, project)), **found}
+            recipe = Composed.of(config).choices["recipe"]
+            return {**dict(_pins(values, recipe, project)), **found}
         except Exception as error:
             raise explained(error, project) from error
 
