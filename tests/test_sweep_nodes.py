@@ -148,6 +148,14 @@ size: 1
         assert nodes["text"].node.engines["engine"].shapes == nodes["engine"].node.shapes
 
 
+def test_a_kind_that_another_key_says_is_of_its_own_job(tmp_path: Path) -> None:
+    text = '  model: {kind: source, uri: a.onnx}\n  text: {kind: "${size}", needs: {model: model}}\nsize: sanitize\n'
+
+    one, other = sweep(tmp_path, text, [[], ["size=quantize", "precision=fp16"]])
+
+    assert (one["text"].node.kind, other["text"].node.kind) == ("sanitize", "quantize")
+
+
 def sweep(root: Path, text: str, jobs: list[list[str]]) -> list[dict[str, Any]]:
     """The nodes of each job of a sweep over a recipe with a node `text`."""
     reading = {"conf/project/none.yaml": "# ${size} ${my-size} ${x} ${end}"}  # keys that nothing refers to are refused

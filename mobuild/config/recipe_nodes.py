@@ -274,7 +274,10 @@ class RecipeNodes:
 
     def _merged(self, entry: DictConfig, where: str) -> DictConfig:
         """The entry over the defaults of its kind, as written: shared by the jobs that write the same."""
-        question = ("merged", str(raw(entry)))
+        said = raw(entry)
+        if any("${" in str(said.get(key)) for key in ("kind", "needs")):  # what it says decides what is merged
+            return self._with_defaults(entry, where)
+        question = ("merged", str(said))
         if question not in self.project.known:
             self.project.known[question] = self._with_defaults(entry, where)
         merged: DictConfig = self.project.known[question]
