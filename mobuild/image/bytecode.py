@@ -83,7 +83,7 @@ def _interpreter(debs: Iterable[Path], folder: Path) -> None:
                 path.symlink_to(entry.target)
             elif entry.path.startswith(_ENCODINGS):
                 assert isinstance(entry.content, bytes)
-                library.writestr(f"encodings/{path.name}", entry.content)
+                library.writestr(zipfile.ZipInfo(f"encodings/{path.name}"), entry.content)
             else:
                 assert isinstance(entry.content, bytes)
                 path.write_bytes(entry.content)
