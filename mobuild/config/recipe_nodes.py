@@ -30,6 +30,7 @@ from mobuild.config.settings import seconds
 from mobuild.config.toolchain import chosen, refuse_unknown_keys
 from mobuild.config.written import Written
 from mobuild.errors import ConfigError, did_you_mean
+from mobuild.fingerprint import digest_bytes
 from mobuild.graph import NodeSpec
 from mobuild.hardware import Hardware
 from mobuild.libraries import PREFIXES
@@ -169,8 +170,9 @@ class RecipeNodes:
             self._equals[question] = spec
         return spec
 
-    def _question(self, name: str) -> tuple[object, ...] | None:
-        """All that decides a node, as it is written: its entry, and what that refers to; None where nobody knows."""
+    def _question(self, name: str) -> str | None:
+        """A digest of all that decides a node, as it is written: its entry, and what that refers to; None where nobody
+        knows."""
         chain, entry = self._entries[name]
         scope = self._scopes[chain]
         said, defaults = str(raw(entry)), _text_of_defaults(self.project, str(entry.get("kind")))
@@ -182,8 +184,8 @@ class RecipeNodes:
         if referred is None:
             return None
         of_card = repr(self.hardware) if "backend" in referred or "hardware" in referred else ""
-        own = self.folder, self.recipe, name, said, self._toolchain, self._said_by.get(name)
-        return (*own, of_card, *referred.items())
+        own = str(self.folder), self.recipe, name, said, self._toolchain, self._said_by.get(name)
+        return digest_bytes(repr((own, of_card, referred)).encode("utf-8", "surrogatepass"))
 
     @cached_property
     def _toolchain(self) -> str:

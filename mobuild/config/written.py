@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 
 from omegaconf import DictConfig
 
@@ -18,8 +18,8 @@ from mobuild.config.reading import conf_defaults, conf_names, raw
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _RESOLVER = re.compile(r"\$\{\s*([^\s{}:]+)\s*:")
 # A key that another one says: `${..${x}}`, `${oc.select:${x}}`; a default and a variable's name are none.
-_FOUND_LATER = re.compile(r"\$\{(?!oc\.env:|oc\.decode:\$\{oc\.env:|oc\.select:[\w.]+,)[^{}]*\$\{")
-_STEADY = ("oc.env", "oc.decode", "oc.select", "oc.create", "oc.dict.keys", "oc.dict.values", "mobuild.device")
+_FOUND_LATER = re.compile(r"\$\{(?!oc\.env:|oc\.select:[\w.]+,)[^{}]*\$\{")
+_STEADY = ("oc.env", "oc.select", "oc.create", "oc.dict.keys", "oc.dict.values", "mobuild.device")
 _MEANT = {"chain": ("nodes",), "backend": ("backend", "hardware", "builders")}  # what else such a word reads
 
 
@@ -65,7 +65,7 @@ class Written:
         return self._known[key]
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _referring(text: str) -> frozenset[str] | None:
     """The words of a text that refers to something; None where the name itself, or the value, is found at run time."""
     if _FOUND_LATER.search(text) or not set(_RESOLVER.findall(text)) <= set(_STEADY):
