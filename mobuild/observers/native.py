@@ -193,7 +193,7 @@ def _packages(opens: Iterable[Open]) -> set[str]:
     folders = [folder.rstrip("/") + "/" for folder in map(absolute, sys.path) if is_installed(folder)]
     found: set[str] = set()
     for one in opens:
-        if one.pid == os.getpid() or one.what not in "ru" or one.token == ABSENT:
+        if one.pid == os.getpid() or one.what not in "rul" or one.token == ABSENT:
             continue
         for folder in folders:
             if one.path.startswith(folder):

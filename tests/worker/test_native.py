@@ -51,6 +51,22 @@ def test_packages_of_a_program_are_those_that_it_imports(
     assert outcome.observed.programs.keys() == packages
 
 
+def test_package_that_is_an_extension_alone_counts_among_those_of_a_program(
+    project: Project, shell: Callable[[str], Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "site-packages"
+    (packages / "quick-1.0.dist-info").mkdir(parents=True)
+    (packages / "quick-1.0.dist-info/RECORD").write_text("quick.so,,\n")
+    source = tmp_path / "quick.c"
+    source.write_text("void *PyInit_quick(void) { return 0; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", packages / "quick.so"], check=True)
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+
+    outcome = shell(f"{sys.executable} -c 'import quick' || true")
+
+    assert outcome.observed.programs == {"quick": "1.0"}
+
+
 def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
