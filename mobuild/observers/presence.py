@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import pathlib
 import sys
 from pathlib import Path
 from typing import Any, Callable
@@ -19,6 +20,7 @@ THERE, LINK = "presence", "link"  # the questions: is it there, and where does i
 
 _NAMES = ("stat", "lstat", "access", "readlink")
 _plain = {name: getattr(os, name) for name in _NAMES}
+_ACCESSOR = getattr(pathlib, "_NormalAccessor", None)  # holds some of them itself, before Python 3.11
 _SETS = (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids)  # shutil asks them
 # What looks at every part of a path to follow the links among them, and at its end for loops: only links matter.
 _FOLLOWING = frozenset((("lstat", "realpath"), ("lstat", "_joinrealpath"), ("stat", "resolve")))
@@ -37,13 +39,19 @@ def watch(note: Note) -> None:
         for each in _SETS:
             if plain in each:
                 each.add(watched)
-        setattr(os, name, watched)
+        _put(name, watched)
 
 
 def unwatch() -> None:
     """Give the functions of `os` back."""
     for name, plain in _plain.items():
-        setattr(os, name, plain)
+        _put(name, plain)
+
+
+def _put(name: str, function: Callable[..., Any]) -> None:
+    setattr(os, name, function)
+    if name in ("stat", "lstat") and name in vars(_ACCESSOR or object):
+        setattr(_ACCESSOR, name, staticmethod(function))
 
 
 def is_there(path: Any) -> str:

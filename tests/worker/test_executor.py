@@ -111,6 +111,13 @@ def test_node_runs_under_python_38_without_our_packages(project, call):
 
 
 @needs_python38
+def test_what_pathlib_looks_for_is_seen_under_python_38(project, call):
+    outcome = call("from pathlib import Path\ndef main(): Path('flag').exists()", python=PYTHON38)
+
+    assert outcome.observed.presence == {str(project.root / "flag"): "-"}
+
+
+@needs_python38
 def test_everything_a_worker_imports_loads_under_python_38():
     root = Path(__file__).parents[2]
     names = ["worker", "usercode", "blame", "distributions", "firstparty", "node", "backend"]
