@@ -76,6 +76,7 @@ class Files:
         _active = None
         presence.unwatch()
         self.files = {path: digest for path, digest in self.files.items() if not self._is_lost(path, digest)}
+        self.folders = {path: digest for path, digest in self.folders.items() if not self._is_lost(path, digest)}
         # Whoever makes what is missing finds it there the next time, and goes on as before.
         made = self._written | self._made
         self.presence = {
@@ -145,6 +146,7 @@ class Files:
 
     def _record(self, name: str, path: str) -> None:
         if name != "open":
+            self._note_age(path)
             self.folders[path] = folder_digest(path, self.ignored)
         elif os.path.realpath(path) not in self._known:
             self._note_age(path)
@@ -194,11 +196,12 @@ class Files:
     def _is_lost(self, path: str, digest: str) -> bool:
         """Whether what was seen tells nothing, for the run made the file, and perhaps removed it, too; of one that was
         never there it does, unless nobody else could have put it there."""
+        is_temporary = any(is_below(path, folder) for folder in self._temporary)
+        if path in self.folders and digest != ABSENT:  # new names make a folder young that was there before
+            return path in self._young and (is_temporary or not os.path.lexists(path))
         if os.path.lexists(path):
             return self.is_scratch(path)
-        if digest == ABSENT:
-            return any(is_below(path, folder) for folder in self._temporary)
-        return path in self._young or self.is_scratch(path)
+        return is_temporary if digest == ABSENT else path in self._young or self.is_scratch(path)
 
     def is_scratch(self, path: str) -> bool:
         """Whether the run itself made `path`, in the folder for temporary files: a child process wrote

@@ -355,6 +355,32 @@ def test_what_came_and_went_while_the_node_ran_is_no_condition(call, tmp_path, m
     assert (outcome.observed.presence, outcome.observed.files) == ({}, {})
 
 
+@pytest.mark.parametrize("folder", ["tempfile.mkdtemp()", "'recipes'"])
+def test_a_folder_that_a_program_makes_and_the_code_lists_and_removes_is_no_condition(call, folder):
+    outcome = call(
+        "import os, shutil, subprocess, tempfile\n"
+        "def main():\n"
+        f"    path = {folder} + '/made'\n"
+        "    subprocess.run(['mkdir', path], check=True)\n"
+        "    os.listdir(path)\n"
+        "    shutil.rmtree(path)\n"
+    )
+
+    assert outcome.observed.folders == {}
+
+
+def test_a_folder_that_is_listed_and_added_to_is_an_input(call, tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    listing = folder_digest(str(there))
+
+    outcome = call(
+        f"import os\ndef main():\n    os.listdir({str(there)!r})\n    open({str(there / 'new')!r}, 'w').close()\n"
+    )
+
+    assert outcome.observed.folders == {str(there): listing}
+
+
 def test_what_was_there_and_is_removed_is_an_input(call, tmp_path, monkeypatch):
     (tmp_path / "scratch").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
