@@ -167,14 +167,21 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "cmd",
-    ["python -c 'import scaling; scaling.main()' {out}", "sh run.sh {out}", "scale {out}", "python -m scaled {out}"],
-    ids=["text", "script", "program", "module"],
+    [
+        "python -c 'import scaling; scaling.main()' {out}",
+        "sh run.sh {out}",
+        "scale {out}",
+        "python -m scaled {out}",
+        "python -m asked {out}",
+    ],
+    ids=["text", "script", "program", "module", "version"],
 )
 def test_another_version_of_what_a_program_imports_is_another_input(tmp_path: Path, versions: Path, cmd: str) -> None:
     nodes = f'  note: {{kind: command, cmd: "{cmd}", out: .txt}}\n'
     files = {
         "run.sh": "python -c 'import scaling; scaling.main()' $1\n",
         "scaled.py": "import importlib\nimportlib.import_module('scal' + 'ing').main()\n",
+        "asked.py": "import sys, importlib.metadata as m\nopen(sys.argv[1], 'w').write(m.version('scaling'))\n",
         "one.lock": "scaling==1.0\n",
         "two.lock": "scaling==2.0\n",
     }

@@ -199,6 +199,7 @@ def _packages(opens: Iterable[Open]) -> set[str]:
             if one.path.startswith(folder):
                 parts = one.path[len(folder) :].split("/")
                 if parts[0].endswith(_METADATA):
+                    found.update([parts[0].partition("-")[0]] if parts[-1] == "METADATA" else ())  # asked its version
                     continue
                 found.add(parts[parts[0] == "__pycache__"].partition(".")[0])
     return found
