@@ -146,8 +146,6 @@ def check(constraints: Constraints, where: str) -> None:
             raise ConfigError(f"{where}: constraints.{key}: expected true or false, found {value!r}")
         if key in RULES and not _is_number(value):
             raise ConfigError(f"{where}: constraints.{key}: expected a number, found {value!r}")
-        if key == "cosine_min" and value > 1:
-            raise ConfigError(f"{where}: constraints.cosine_min: no cosine is above 1, found {value}", "write 0.9")
         if key == AGAINST:
             _check_against(value, where)
 
