@@ -19,6 +19,7 @@ from mobuild.store.listing import MAGIC
 
 SMALL_BYTES = _CHUNK = 1 << 20
 _BUFFERS = 4
+_SYNCED_BYTES = 8 << 20  # at a time, so that little is left at the end
 
 
 def measure(source: Path) -> Digester:
@@ -40,17 +41,25 @@ def measure_copy(source: Path, destination: Path) -> Digester:
     Raises:
         StoreError: it begins as a folder listing does.
     """
-    with open(source, "rb", buffering=0) as stream, open(destination, "r+b", buffering=0) as copy:
-        offset = 0
+    with (
+        open(source, "rb", buffering=0) as stream,
+        open(destination, "r+b", buffering=0) as copy,
+        ThreadPoolExecutor(1) as disk,
+    ):
+        offset, written = 0, disk.submit(os.fdatasync, copy.fileno())
 
         def pass_on(buffer: memoryview) -> int:
-            nonlocal offset
+            nonlocal offset, written
             count = os.sendfile(copy.fileno(), stream.fileno(), offset, len(buffer))
             count = os.preadv(copy.fileno(), [buffer[:count]], offset) if count else 0
             offset += count
+            if written.done() and offset % _SYNCED_BYTES == 0:
+                written.result()
+                written = disk.submit(os.fdatasync, copy.fileno())
             return count
 
         measured = _read(pass_on, source)
+        written.result()
     sync(destination)
     return measured
 
