@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from mobuild.hardware import Hardware
@@ -254,3 +256,14 @@ def write_weights(path: Path, seed: int) -> None:
     shapes = {"first.weight": (16, 8), "first.bias": (16,), "last.weight": (4, 16), "last.bias": (4,)}
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save({name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}, path)
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A disk of its own at `folder`, a tmpfs of that size (`200k`); skips the test where mounting is not permitted."""
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small tmpfs is not permitted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mobuild.store.disk import ELSEWHERE
-from tests.projects import Project, recipe_project
+from tests.projects import Project, recipe_project, small_disk
 
 SIZED = """\
   one: {kind: command, cmd: "sh -c 'seq 1 15000 > $0' {out}", out: .txt}
@@ -20,13 +20,8 @@ SIZED = """\
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 200 KiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("mounting is not permitted here")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk(tmp_path / "disk", "200k") as folder:
+        yield folder
 
 
 def test_a_full_cache_is_named_and_keeps_what_it_has(tmp_path: Path, disk: Path) -> None:

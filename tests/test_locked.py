@@ -65,6 +65,14 @@ def test_what_pins_no_version_is_refused(tmp_path: Path, text: str, message: str
     assert caught.value.message.removeprefix(f"'{tmp_path}/all.lock': ").startswith(message)
 
 
+def build_wheel(source: Path, project: str, out: Path) -> None:
+    """Build the wheel of the package in `source` into the folder `out`; `project` is what stands below [project]."""
+    system = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+    (source / "pyproject.toml").write_text(f"{system}[project]\n{project}")
+    words = ("-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), str(source))
+    subprocess.run([sys.executable, *words], check=True, capture_output=True)
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`scaling` 1.0, and `needy`, which needs it."""
@@ -73,12 +81,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source = tmp_path_factory.mktemp("source")
         (source / name).mkdir()
         (source / name / "__init__.py").write_text("FACTOR = 1.0\n")
-        (source / "pyproject.toml").write_text(
-            '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-            f'[project]\nname = "{name}"\nversion = "1.0"\n{needs}'
-        )
-        words = ("-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), str(source))
-        subprocess.run([sys.executable, *words], check=True, capture_output=True)
+        build_wheel(source, f'name = "{name}"\nversion = "1.0"\n{needs}', out)
     return out
 
 
@@ -156,12 +159,7 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (source / "scaling" / "__init__.py").write_text(
             f"import sys\nFACTOR = {version}\n\ndef main():\n    open(sys.argv[1], 'w').write(str(FACTOR))\n"
         )
-        (source / "pyproject.toml").write_text(
-            '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-            f'[project]\nname = "scaling"\nversion = "{version}"\nscripts = {{scale = "scaling:main"}}\n'
-        )
-        words = ("-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), str(source))
-        subprocess.run([sys.executable, *words], check=True, capture_output=True)
+        build_wheel(source, f'name = "scaling"\nversion = "{version}"\nscripts = {{scale = "scaling:main"}}\n', out)
     return out
 
 

@@ -12,19 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.faults.steps import NODES, Steps, assert_whole, environment, steps_project
-from tests.projects import Finished, recipe_project
+from tests.projects import Finished, recipe_project, small_disk
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own, whose size the test sets."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("mounting a small tmpfs is not permitted here")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk(tmp_path / "disk", "1m") as folder:
+        yield folder
 
 
 def resize(disk: Path, kib: int) -> None:
