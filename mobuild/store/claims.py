@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,17 +35,19 @@ class Claims:
     def __init__(self, local: Path) -> None:
         self._local = local
         self._descriptor: int | None = None
-        self._is_keeping = False
+        self._pending: list[str] | None = None  # names of records, while this lasts throughout
 
     @contextmanager
     def throughout(self) -> Iterator[None]:
-        """`keeping` for a whole plan, so that its thousand questions need not ask for the lock each; of one thread."""
+        """`keeping` for a whole plan, so that its thousand questions need not ask for the lock each, and its claims are
+        written together; of one thread."""
         with self.keeping():
-            self._is_keeping = True
+            self._pending = []
             try:
                 yield
             finally:
-                self._is_keeping = False
+                pending, self._pending = self._pending, None
+                self._write(pending)
 
     @contextmanager
     def run(self) -> Iterator[None]:
@@ -68,14 +70,20 @@ class Claims:
 
     def keeping(self) -> AbstractContextManager[None]:
         """Nothing is removed while this lasts."""
-        is_needed = self._descriptor is not None and not self._is_keeping
+        is_needed = self._descriptor is not None and self._pending is None
         return locks.shared(self._local / _GATE) if is_needed else _NOTHING
 
     def add(self, name: str) -> None:
         """Claim the record called `name`; the caller is `keeping`."""
-        if self._descriptor is not None:
-            with explained(self._local):
-                os.write(self._descriptor, f"{name}\n".encode())
+        if self._pending is not None:
+            self._pending.append(name)
+        else:
+            self._write([name])
+
+    def _write(self, names: Sequence[str]) -> None:
+        if names and self._descriptor is not None:
+            with explained(self._local), open(self._descriptor, "ab", closefd=False) as stream:
+                stream.writelines(f"{name}\n".encode() for name in names)
 
     @contextmanager
     def removing(self, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
