@@ -38,10 +38,10 @@ class Drafts:
             gates = _gates(job) if job.constraints else {}
             for name, spec in job.graph.nodes.items():
                 needs, limits = job.graph.edges[name], gates.get(name)
-                question: list[Any] = [id(spec), str(limits) if limits else ""]
+                question: list[Any] = [id(spec)]
                 for role, need in needs.items():
                     question += (role, id(own[need.node]), need.member)
-                draft = seen.get(known := tuple(question))
+                draft = seen.get(known := (*question, str(limits)) if limits else tuple(question))
                 if draft is None:
                     edges = {role: Edge(own[need.node].identity, need.member) for role, need in needs.items()}
                     draft = self._draft(spec, edges, job, limits)

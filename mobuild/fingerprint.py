@@ -27,7 +27,7 @@ Key = NewType("Key", str)
 
 _CHUNK = 1 << 20
 _DIGEST = re.compile("[0-9a-f]{32}")
-_SURE = frozenset((str, int, bool, type(None)))  # most values, seen at a glance
+_SURE, _TEXT = frozenset((str, int, bool, type(None))), frozenset((str,))  # most values, seen at a glance
 # What `json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)` makes anew for each value.
 _ENCODE = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None, json.JSONEncoder().default, json.encoder.encode_basestring, None, ":", ",", True, False, True
@@ -214,13 +214,12 @@ def _is_sure(value: Any) -> bool:
     """Whether JSON can hold `value`, as far as that is seen at a glance; `_check` looks closer, and says where."""
     kind = type(value)
     if kind is dict:
-        for key, item in value.items():
-            if type(key) is not str or not (type(item) in _SURE or _is_sure(item)):
-                return False
-        return True
-    if kind is list or kind is tuple:
-        return all(type(item) in _SURE or _is_sure(item) for item in value)
-    return kind in _SURE or (kind is float and math.isfinite(value))
+        if not _TEXT.issuperset(map(type, value)):
+            return False
+        value = value.values()
+    elif kind is not list and kind is not tuple:
+        return kind in _SURE or (kind is float and math.isfinite(value))
+    return _SURE.issuperset(map(type, value)) or all(map(_is_sure, value))
 
 
 def _check(value: Any, where: str) -> None:

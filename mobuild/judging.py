@@ -15,7 +15,7 @@ from mobuild import device, vocabulary
 from mobuild.contract.configuration import release_is_driven
 from mobuild.contract.findings import Finding
 from mobuild.contract.formats import asked_names_are_single
-from mobuild.contract.options import command_is_known
+from mobuild.contract.options import command_is_known, is_of_builder
 from mobuild.contract.precision import backend_builds
 from mobuild.contract.profiles import asked_sizes_rise
 from mobuild.contract.rules import Model, Request, check, check_model
@@ -61,17 +61,24 @@ def of_configuration(job: Job, keys: Keys) -> tuple[Finding, ...]:
     """All findings about a job that need no model."""
     found: list[Finding] = []
     version = ""
+    others: list[NodeSpec] = []
     for spec in job.graph.nodes.values():
-        if request := request_for(job, spec, keys):
+        if (kind := spec.node.kind) == "command":
+            if is_of_builder(spec.node.cmd):  # type: ignore[attr-defined]
+                others.append(spec)
+        elif request := request_for(job, spec, keys):
             found += (*check(request), *_of_engine(spec, request))
             version = request.backend_version if request.backend == "tensorrt" else version
-    for name, spec in job.graph.nodes.items():
-        if spec.node.kind == "command":
+        elif kind == "export":
+            others.append(spec)
+    for spec in others:
+        node: Any = spec.node
+        if node.kind == "command":
             own = version or _environment(job, spec, keys).distributions.get("tensorrt", "")
-            found += command_is_known(str(getattr(spec.node, "cmd", "")), own, name)
-        if spec.node.kind == "export":
-            inputs, outputs = getattr(spec.node, "inputs", {}), getattr(spec.node, "outputs", ())
-            found += asked_names_are_single(tuple(inputs), tuple(outputs), f"node {name!r}", f"nodes.{name}.outputs")
+            found += command_is_known(node.cmd, own, spec.name)
+        else:
+            where = f"node {spec.name!r}", f"nodes.{spec.name}.outputs"
+            found += asked_names_are_single(tuple(node.inputs), tuple(node.outputs), *where)
     return strictly(job, found)
 
 

@@ -104,14 +104,21 @@ def named_files(cmd: str, project: Path, cwd: str = "", shell: bool = False) -> 
         if "{" in word:
             word = word.replace("{project}", str(project))
         for part in (word, word.partition("=")[2]) if "=" in word else (word,):
-            if not part or ("{" in part and _PLACEHOLDER.search(part)):
+            if not part or ("{" in part and _has_placeholder(part)):
                 continue
             place = part if part[0] == "/" else start + part
             # most words are no file, which `access` tells without making an exception
             if "\0" not in place and os.access(place, os.F_OK) and os.path.isfile(place):  # noqa: PTH113
                 found.add(Path(place).resolve())
-    root = project.resolve() if found else project
+    if not found:
+        return ()
+    root = project.resolve()
     return tuple(sorted(path for path in found if root in path.parents))
+
+
+@lru_cache(maxsize=1024)
+def _has_placeholder(word: str) -> bool:
+    return _PLACEHOLDER.search(word) is not None
 
 
 def interpreter(cmd: str, project: Path, cwd: str = "") -> Path | None:

@@ -48,7 +48,8 @@ class Scheduler:
         begun = time.monotonic()
         steps = dict(plan.steps)
         results = {identity: _settled(step) for identity, step in steps.items() if step.state in _SETTLED}
-        unwanted = steps.keys() - _wanted(plan) - results.keys()
+        open_steps = steps.keys() - results.keys()
+        unwanted = open_steps - _wanted(plan) if open_steps else ()
         results |= {identity: Result(steps[identity], "cancelled") for identity in unwanted}
         for result in results.values():
             self.watcher.finished(result)
@@ -108,7 +109,7 @@ class _Queue:
     """The steps whose needs are all done, longest path first; each is taken once, since settling it reads files."""
 
     def __init__(self, plan: Plan, done: Collection[str]) -> None:
-        self._seconds = _path_seconds(plan)
+        self._seconds = _path_seconds(plan) if len(done) < len(plan.steps) else {}
         self._order = {identity: number for number, identity in enumerate(plan.steps)}
         self._open: dict[str, set[str]] = {}
         self._below: dict[str, list[str]] = {}

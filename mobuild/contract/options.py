@@ -124,13 +124,16 @@ def _crosses(majors: tuple[str, str], built: str, opened: str) -> bool:
     return (majors[0] == majors[1] and order(opened) >= order(built)) or majors in _CROSSINGS
 
 
+def is_of_builder(words: str) -> bool:
+    """Whether `command_is_known` may have something to say; most commands are others, and shlex takes its time."""
+    return "trtexec" in words or "modelopt" in words
+
+
 def command_is_known(words: str, version: str, node: str) -> tuple[Finding, ...]:
     """R5, R15: flags of trtexec, and calibration without data, in the command of a node.
 
     `version` is the TensorRT whose trtexec it is; where it is unknown, what any release lacks is a warning.
     """
-    if "trtexec" not in words and "modelopt" not in words:  # most commands: shlex takes its time
-        return ()
     given = _split(words)
     where = f"node {node!r}"
     findings: tuple[Finding, ...] = ()

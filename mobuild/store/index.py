@@ -1,8 +1,8 @@
 """Which records were found right, with whole objects, so that a plan of thousands need not read them again.
 
-Record files are the truth. What stands here is a copy of a record beside the stat tokens of its folder, its file and
-its object, and counts only while all three are what they were: an edit, another record of the key, a lost object
-changes one of them. Disposable, as the rest of the stat cache.
+Record files are the truth. What stands here is a copy of a record beside the stat tokens of its file, its object and,
+where it has conditions, its folder, and counts only while all are what they were: an edit, a lost object, another
+record of the key that may hold where this one does not changes one of them. Disposable, as the rest of the stat cache.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ class Index:
             record = read_again(text, fingerprint) if seen else None
         except (ValueError, TypeError, KeyError):  # of another version of mobuild
             return None
-        return record if record and self._files.together(self._places(record)) == seen else None
+        return record if record and self._files.is_still(self._places(record), seen) else None
 
     def note(self, record: Record, since_ns: int) -> None:
         """The record and its object were found right; the caller began to look at `since_ns`.
 
         Only where there is one record and one file to watch; the others are read each time.
         """
-        folder, *_ = places = self._places(record)
-        seen = "" if record.artifact.is_folder else self._files.together(places, since_ns)
-        if seen and _is_alone(folder):
+        seen = "" if record.artifact.is_folder else self._files.together(self._places(record), since_ns)
+        if seen and _is_alone(self._records.place_of(record)):
             self._rows.append((f"{_WORD} {record.key}", seen, brief(record)))
 
     def keep(self) -> None:
@@ -55,13 +54,15 @@ class Index:
         self._files.forget(_WORD)
 
     def _places(self, record: Record) -> tuple[str, ...]:
-        path = self._records.place_of(record)
-        return path.rpartition("/")[0], path, self._objects.blobs.place_of(record.artifact.digest)
+        path, whole = self._records.place_of(record), self._objects.blobs.place_of(record.artifact.digest)
+        if not record.conditions:  # it holds, whatever others come beside it
+            return path, whole
+        return path.rpartition("/")[0], path, whole
 
 
-def _is_alone(folder: str) -> bool:
-    """Whether the folder of a key holds one record."""
+def _is_alone(path: str) -> bool:
+    """Whether the folder of a key holds one record, which lies at `path`."""
     try:
-        return sum(name.endswith(".json") for name in os.listdir(folder)) == 1  # noqa: PTH208
+        return sum(name.endswith(".json") for name in os.listdir(path.rpartition("/")[0])) == 1  # noqa: PTH208
     except OSError:  # gone meanwhile
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,9 @@ class Record:
     def code_files(self) -> dict[str, str]:
         """The file of each module of the code that counts, as far as it is recorded."""
         return {name.removeprefix(FILE_OF): file for name, file in self.seen.items() if name.startswith(FILE_OF)}
+
+
+_LAYOUT = zlib.crc32(repr([list(each.__annotations__) for each in (Record, Artifact, Condition)]).encode())
 
 
 def file_name(conditions: Sequence[Condition]) -> str:
@@ -115,17 +119,25 @@ def check_told(document: Mapping[str, Any]) -> None:
 
 
 def brief(record: Record) -> str:
-    """A record that `decode` has found right, without its fingerprint, for `read_again`."""
-    return json.dumps({**vars(record), "fingerprint": None}, default=_parts, separators=(",", ":"))
+    """A record that `decode` has found right, without its fingerprint and without names, for `read_again`."""
+    rows = [[*vars(one).values()] for one in record.conditions]
+    told = {**vars(record), "fingerprint": None, "artifact": [*vars(record.artifact).values()], "conditions": rows}
+    return json.dumps([_LAYOUT, *told.values()], separators=(",", ":"))
 
 
 def read_again(text: str, fingerprint: Fingerprint) -> Record:
-    """The record that `brief` wrote, whose key is that of `fingerprint`."""
-    fields, _ = _DECODER.raw_decode(text)  # as `json.loads` does, without a look around the text
-    fields["fingerprint"], fields["artifact"] = fingerprint, Artifact(**fields["artifact"])
-    fields["conditions"] = tuple([Condition(**row) for row in fields["conditions"]])
-    fields["warnings"], fields["observed_by"] = tuple(fields["warnings"]), tuple(fields["observed_by"])
-    return Record(**fields)
+    """The record that `brief` wrote, whose key is that of `fingerprint`.
+
+    Raises:
+        ValueError: another version of mobuild wrote it.
+    """
+    told, _ = _DECODER.raw_decode(text)  # as `json.loads` does, without a look around the text
+    if told[0] != _LAYOUT:
+        raise ValueError("its fields are others")
+    _, key, _, artifact, suffix, seconds, measurements, onnx, warnings, rows, observed_by, *rest = told
+    conditions = tuple([Condition(*row) for row in rows])
+    of_build = suffix, seconds, measurements, onnx, tuple(warnings), conditions, tuple(observed_by)
+    return Record(key, fingerprint, Artifact(*artifact), *of_build, *rest)
 
 
 def _parts(value: Any) -> Mapping[str, Any]:

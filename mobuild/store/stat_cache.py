@@ -11,6 +11,7 @@ unwritable, it falls back to memory and costs time only.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import threading
@@ -39,6 +40,7 @@ class StatCache:
         self._clock_ns, self._stat = clock_ns, stat
         self._lock = threading.Lock()
         self._rows, self._is_reading = _connect(path), False
+        self._confirmed: list[tuple[Sequence[str], str]] = []
 
     def digest(self, path: Path) -> Digest:
         """XXH3-128 of the content of `path`.
@@ -81,6 +83,18 @@ class StatCache:
         """(token, meaning) of what `note_as` heard last of that name; both empty for an unknown one."""
         token, meaning = self._run("SELECT token, digest FROM files WHERE place = ?", (name,)) or ("", "")
         return token or "", meaning or ""
+
+    def is_still(self, paths: Sequence[str], seen: str) -> bool:
+        """Whether the token of `paths` is `seen`, which was noted once."""
+        if not seen or self.together(paths) != seen:
+            return False
+        self._confirmed.append((paths, seen))
+        return True
+
+    def confirmed(self) -> dict[str, str]:
+        """Path → token of all that `is_still` found as it was noted."""
+        pairs = (zip(paths, seen.split(" "), strict=True) for paths, seen in self._confirmed)
+        return dict(itertools.chain.from_iterable(pairs))
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -206,6 +220,11 @@ def _row(seen: os.stat_result) -> tuple[str, str]:
 def token(seen: os.stat_result) -> str:
     """What changes with every write to a file, save through a shared memory map."""
     return f"{seen.st_dev}:{seen.st_ino}:{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ctime_ns}"
+
+
+def written_ns(seen: str) -> int:
+    """When a file was written, by its token."""
+    return int(seen.split(":", 4)[3])
 
 
 def _is_racy(seen: os.stat_result, hashed_ns: int) -> bool:
