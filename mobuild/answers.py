@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Collection, Mapping
 
 from mobuild import noop
 
@@ -21,13 +22,21 @@ class Recorder:
     def __init__(self, argv: list[str]) -> None:
         self.argv, self.since_ns = argv, time.time_ns()
         self._said: list[tuple[str, str]] = []
-        self._offer: tuple[str, list[str], list[str], list[str]] | None = None
+        self._offer: tuple[str, Collection[str], Collection[str], Collection[str], Mapping[str, str]] | None = None
         self._streams = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = _Tee("o", sys.stdout, self._said), _Tee("e", sys.stderr, self._said)
 
-    def offer(self, folder: str, paths: list[str], own: list[str], variables: list[str]) -> None:
-        """The run found every step fresh. `own` are the files below build/ that it wrote itself."""
-        self._offer = folder, paths, own, variables
+    def offer(
+        self,
+        folder: str,
+        paths: Collection[str],
+        own: Collection[str],
+        variables: Collection[str],
+        seen: Mapping[str, str],
+    ) -> None:
+        """The run found every step fresh. `own` are the files below build/ that it wrote itself, or as an earlier one
+        left them; `seen` are stat tokens of files that an earlier run had looked into, as they were in this one."""
+        self._offer = folder, paths, own, variables, seen
 
     def end(self, status: int) -> None:
         """Stop listening; keep the answer if there is one to trust."""
@@ -69,9 +78,10 @@ def _lines(said: list[tuple[str, str]]) -> list[tuple[str, str]]:
 def _save(
     argv: list[str],
     folder: str,
-    paths: list[str],
-    own: list[str],
-    variables: list[str],
+    paths: Collection[str],
+    own: Collection[str],
+    variables: Collection[str],
+    seen: Mapping[str, str],
     output: list[tuple[str, str]],
     since_ns: int,
 ) -> bool:
@@ -81,10 +91,13 @@ def _save(
     may have changed after it was read, unless the run wrote it itself (`own`).
     """
     lines = [f"v\t{noop.variable(name)}\t{name}" for name in sorted(set(variables))]
+    written = frozenset(own)
     for path in sorted({*paths, *own}):
-        token, changed_ns = _token(path)
-        if path not in own and changed_ns >= since_ns - _margin_ns(changed_ns):
-            return False
+        token = seen.get(path)
+        if token is None:
+            token, changed_ns = _token(path)
+            if changed_ns >= since_ns - _margin_ns(changed_ns) and path not in written:
+                return False
         lines.append(f"s\t{token}\t{path}")
     lines += [f"{channel}\t{line}" for channel, line in output]
     text = "\n".join([noop.HEAD, *lines, "end"])

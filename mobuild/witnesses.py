@@ -6,17 +6,19 @@ a stale answer, so whole folders are named where the planner may have looked for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mobuild.conditions import Surroundings
 from mobuild.keys import Keys
+from mobuild.sources import SourceContent
 from mobuild.steps import Plan, Step
 from mobuild.store import Condition, Record, Store
 from mobuild.toolchain import Environment
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = str(Path(__file__).parent)
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia0")  # whether an engine can run here decides real or proxy
 
 
@@ -31,8 +33,9 @@ class Witnesses:
 def of_plan(plan: Plan, store: Store, keys: Keys) -> Witnesses:
     """The witnesses of a plan whose steps are all fresh, those of its configuration included."""
     environments = _environments(plan, keys)
-    paths = set(_paths(plan, store, keys, environments))
-    variables = {one.name for step in plan.steps.values() for one in _conditions(step, "environment")}
+    paths = _paths(plan, store, keys, environments)
+    records = [step.record for step in plan.steps.values() if step.record and step.record.conditions]
+    variables = {one.name for record in records for one in record.conditions if one.kind == "environment"}
     variables.update(name for each in environments for name in each.variables)
     for job in plan.jobs:
         paths.update(job.settings.witnesses)
@@ -47,33 +50,37 @@ def is_volatile(seen: Witnesses, plan: Plan) -> bool:
         return True
     if any(getattr(step.spec.node, "is_passing", False) for step in plan.steps.values()):
         return True
-    files = (Path(path) for path in seen.paths if path.endswith(".yaml"))
-    return any("${now:" in path.read_text(errors="replace") for path in files if path.is_file())
+    return any(b"${now:" in _content(path) for path in seen.paths if path.endswith(".yaml"))
 
 
-def _paths(plan: Plan, store: Store, keys: Keys, environments: Iterable[Environment]) -> Iterator[str]:
+def _content(path: str) -> bytes:
+    """Of a file; nothing of what is none."""
+    try:
+        with open(path, "rb", buffering=0) as stream:
+            return stream.read()
+    except OSError:
+        return b""
+
+
+def _paths(plan: Plan, store: Store, keys: Keys, environments: Iterable[Environment]) -> set[str]:
     """As text: thousands of steps share most of their paths, and those of the store come from digests."""
+    found = {f"{store.root}/format", *_DEVICES, *_tree(_PACKAGE)}
+    for environment in environments:
+        found.update((str(environment.python), *environment.paths, *environment.files))
+    for job in plan.jobs:
+        found.add(str(job.lock))
     for step in plan.steps.values():
         for way in step.ways:
-            yield from (str(way.spec.folder), str(way.spec.root), *way.traits.folders)
+            found.update((str(way.spec.folder), str(way.spec.root)), way.traits.folders)
+            for path in way.traits.files:
+                found.update((str(path), str(path.parent)))
+        if step.source:
+            found.update(map(str, _of_source(step.source)))
         if step.record:
-            yield from _of_record(step.record, store)
-        if imports := [one.name for one in _conditions(step, "import")]:
-            yield from Surroundings(step.spec.root, step.spec.folder, keys.environment(step.spec)).looked(imports)
-    yield from map(str, _other_paths(plan, store, environments))
-
-
-def _other_paths(plan: Plan, store: Store, environments: Iterable[Environment]) -> Iterator[Path]:
-    yield from _tree(_PACKAGE)
-    yield store.root / "format"
-    yield from map(Path, _DEVICES)
-    for job in plan.jobs:
-        yield job.lock
-    for step in plan.steps.values():
-        yield from _read_by(step)
-    for environment in environments:
-        yield environment.python
-        yield from map(Path, (*environment.paths, *environment.files))
+            found.update(_of_record(step.record, store))
+            if step.record.conditions:
+                found.update(_of_conditions(step, step.record.conditions, keys))
+    return found
 
 
 def _environments(plan: Plan, keys: Keys) -> Collection[Environment]:
@@ -84,23 +91,12 @@ def _environments(plan: Plan, keys: Keys) -> Collection[Environment]:
     return keys.environments
 
 
-def _read_by(step: Step) -> Iterator[Path]:
-    if step.source:
-        yield step.source.main
-        for path in step.source.files.values():
-            yield from (path, path.parent)
-        if step.source.is_folder:
-            yield from (path for path in step.source.main.rglob("*") if path.is_dir())
-    for way in step.ways:
-        for path in way.traits.files:
-            yield from (path, path.parent)
-    if not step.record or not step.record.conditions:
-        return
-    for kind in ("file", "folder", "presence", "module"):
-        yield from (step.spec.root / one.name for one in _conditions(step, kind))
-    places = [one.name for one in _conditions(step, "link")] + [one.value for one in _conditions(step, "import")]
-    for place in places:
-        yield from (step.spec.root / place, (step.spec.root / place).parent)
+def _of_source(source: SourceContent) -> Iterator[Path]:
+    yield source.main
+    for path in source.files.values():
+        yield from (path, path.parent)
+    if source.is_folder:
+        yield from (path for path in source.main.rglob("*") if path.is_dir())
 
 
 def _of_record(record: Record, store: Store) -> Iterator[str]:
@@ -111,15 +107,24 @@ def _of_record(record: Record, store: Store) -> Iterator[str]:
         yield from map(store.objects.blobs.place_of, store.objects.listing(digest).values())
 
 
-def _conditions(step: Step, kind: str) -> list[Condition]:
-    return [one for one in step.record.conditions if one.kind == kind] if step.record else []
+def _of_conditions(step: Step, conditions: Sequence[Condition], keys: Keys) -> Iterator[str]:
+    root = step.spec.root
+    for one in conditions:
+        if one.kind in ("file", "folder", "presence", "module", "link"):
+            yield str(root / one.name)
+        if one.kind in ("link", "import"):
+            place = root / (one.name if one.kind == "link" else one.value)
+            yield from (str(place), str(place.parent))
+    if imports := [one.name for one in conditions if one.kind == "import"]:
+        yield from Surroundings(root, step.spec.folder, keys.environment(step.spec)).looked(imports)
 
 
-def _tree(folder: Path) -> Iterator[Path]:
+def _tree(folder: str) -> Iterator[str]:
     """A folder with its sub-folders and files, byte code aside."""
     yield folder
-    for path in folder.iterdir():
-        if path.is_dir() and path.name != "__pycache__":
-            yield from _tree(path)
-        elif path.suffix in (".py", ".yaml"):
-            yield path
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith((".py", ".yaml")):
+                yield entry.path
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _tree(entry.path)

@@ -34,8 +34,12 @@ class Placed:
 
     job: int
     node: str
-    path: Path
+    place: str  # as text: a sweep has thousands
     size_bytes: int
+
+    @property
+    def path(self) -> Path:
+        return Path(self.place)
 
 
 def materialise(run: Run, store: Store, name: str, views: Views) -> tuple[list[Placed], list[StoreError]]:
@@ -82,8 +86,8 @@ def written(run: Run, placed: Sequence[Placed]) -> list[str]:
     found = [f"{place_of(job)}/run.json" for job in run.plan.jobs]
     for one in placed:
         if record := run.of(one.job, one.node).record:
-            found += [str(one.path), f"{one.path}.json"]
-            found += [str(one.path.with_name(name)) for name in names_beside(run, one.job, one.node)]
+            found += (one.place, f"{one.place}.json")
+            found += [f"{place_of(run.plan.jobs[one.job])}/{name}" for name in names_beside(run, one.job, one.node)]
             found += map(str, one.path.rglob("*") if record.artifact.is_folder else ())
     return found
 
@@ -111,13 +115,13 @@ def _in_place(run: Run, number: int) -> Iterator[Placed]:
     for target in job.graph.targets:
         result = run.of(number, target)
         if record := result.record:
-            yield Placed(number, target, artifact_path(job, target, record.suffix), record.artifact.size_bytes)
+            yield Placed(number, target, f"{place_of(job)}/{target}{record.suffix}", record.artifact.size_bytes)
         elif result.step.source:
             yield _in_use(number, target, result.step.source)
 
 
 def _in_use(number: int, target: str, source: SourceContent) -> Placed:
-    return Placed(number, target, source.main, source.size_bytes)
+    return Placed(number, target, str(source.main), source.size_bytes)
 
 
 @contextmanager
@@ -162,7 +166,7 @@ def _place(
     for name in statement:
         secrets = secret_values(os.environ, job.settings.secrets)
         write(path.with_name(name), provenance.statement(told, path.name, secrets))
-    return Placed(number, target, path, record.artifact.size_bytes)
+    return Placed(number, target, str(path), record.artifact.size_bytes)
 
 
 def _beside(run: Run, number: int, target: str) -> dict[str, Record]:
@@ -175,7 +179,7 @@ def _beside(run: Run, number: int, target: str) -> dict[str, Record]:
 def names_beside(run: Run, number: int, target: str) -> list[str]:
     """The files beside a target, its sidecar aside."""
     is_shipped = hasattr(run.of(number, target).step.spec.node, "beside")
-    return [*_beside(run, number, target), *([f"{target}{STATEMENT}"] if is_shipped else [])]
+    return [*_beside(run, number, target), f"{target}{STATEMENT}"] if is_shipped else []
 
 
 def _withdraw(folder: Path, target: str, kept: Sequence[str] = ()) -> None:

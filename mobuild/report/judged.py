@@ -36,11 +36,12 @@ def proofs(run: Run) -> Iterator[str]:
 
 def _measured(run: Run) -> Iterator[tuple[int, Job, str, Mapping[str, Any]]]:
     """(number of the job, the job, node, measurements) of every finished node of which something was measured."""
-    for number, job in enumerate(run.plan.jobs):
+    steps = {identity: one.record for identity, one in run.results.items() if one.record and one.is_done}
+    measured = {identity: record.measurements for identity, record in steps.items() if record.measurements}
+    for number, job in enumerate(run.plan.jobs if measured else ()):
         for name, identity in run.plan.of[number].items():
-            result = run.results[identity]
-            if result.record and result.record.measurements and result.is_done:
-                yield number, job, name, result.record.measurements
+            if identity in measured:
+                yield number, job, name, measured[identity]
 
 
 def _word(judged: Verdict | None, is_proxy: bool) -> str:

@@ -15,32 +15,29 @@ from pathlib import Path
 from mobuild import __version__
 from mobuild.fingerprint import digest_bytes
 from mobuild.report.documents import place_of
-from mobuild.results import Run
+from mobuild.results import Result, Run
 from mobuild.store import StatCache, Store
-from mobuild.store.stat_cache import token
+from mobuild.store.record import file_name
+from mobuild.store.stat_cache import token, written_ns
+from mobuild.values import value
 
 
-@dataclass(frozen=True)
+@value
 class View:
     """The folder of a job whose nodes are all fresh: what it is to tell, and by which files."""
 
     told: str  # a digest of all that its documents are made of
-    paths: tuple[str, ...]  # of its refs, of the folder, and of every file that mobuild puts there
+    paths: tuple[str, ...]  # of its refs (the first), and of every file that mobuild puts into the folder
 
-    def is_left(self, files: StatCache) -> bool:
-        """Whether its files are those of an earlier run which told the same."""
-        seen = files.together(self.paths)
-        return bool(seen) and files.noted(self._name) == (seen, self.told)
+    def left(self, files: StatCache) -> str:
+        """The token of its files when they are those of an earlier run which told the same, else nothing."""
+        seen, told = files.noted(self._name)
+        return seen if told == self.told and files.is_still(self.paths, seen) else ""
 
     def found_right(self, files: StatCache, since_ns: int) -> list[tuple[str, str, str]]:
         """What to note when all was looked into from `since_ns` on; nothing where something was written meanwhile."""
         seen = files.together(self.paths, since_ns)
         return [(self._name, seen, self.told)] if seen else []
-
-    @property
-    def ref(self) -> str:
-        """The file of its refs."""
-        return self.paths[0]
 
     @property
     def _name(self) -> str:
@@ -53,15 +50,19 @@ class Views:
 
     of: Mapping[int, View]
     left: frozenset[int]  # the jobs of which nothing is to be written
+    young: frozenset[int]  # those of them of which a run wrote within a day that their records are in use
     since_ns: int
 
     @staticmethod
     def look(run: Run, store: Store) -> Views:
         since_ns = store.files.now_ns()
-        found = {number: view for number in range(len(run.plan.jobs)) if (view := _view(run, number, store))}
+        rows: dict[tuple[str, str], str] = {}
+        found = {number: view for number in range(len(run.plan.jobs)) if (view := _view(run, number, store, rows))}
         with store.files.reading():
-            left = frozenset(number for number, view in found.items() if view.is_left(store.files))
-        return Views(found, left, since_ns)
+            seen = {number: view.left(store.files) for number, view in found.items()}
+        left = {number: token for number, token in seen.items() if token}
+        young = frozenset(number for number, token in left.items() if store.refs.is_young(written_ns(token)))
+        return Views(found, frozenset(left), young, since_ns)
 
     def note(self, numbers: Iterable[int], files: StatCache) -> None:
         """The jobs of those numbers were looked into, file by file, and are right."""
@@ -70,28 +71,39 @@ class Views:
             files.note_as(rows)
 
 
-def _view(run: Run, number: int, store: Store) -> View | None:
-    """The view of a job; None where something is not fresh, misses a gate, or is a folder, or has others beside it."""
+def _view(run: Run, number: int, store: Store, rows: dict[tuple[str, str], str]) -> View | None:
+    """The view of a job; None where something is not fresh, misses a gate, or is a folder, or has others beside it.
+
+    `rows` keeps what `_row` says of a node, by its name and identity, since jobs share nodes.
+    """
     job = run.plan.jobs[number]
-    rows: list[tuple[str, ...]] = []
-    folder = place_of(job)
-    paths = [store.refs.place_of(job.settings.project, job.recipe, job.variant), folder, f"{folder}/run.json"]
-    for name, identity in run.plan.of[number].items():
-        result = run.results[identity]
-        record, source = result.record, result.step.source
-        if result.state != "fresh" or result.step.reasons or (job.constraints and not run.is_delivered(number, name)):
+    told = [_code(), repr((str(job.settings.project), job.overrides, job.graph.targets, job.constraints))]
+    for node in run.plan.of[number].items():
+        row = rows.get(node)
+        if row is None:
+            row = rows[node] = _row(node[0], run.results[node[1]])
+        if not row or (job.constraints and not run.is_delivered(number, node[0])):
             return None
-        if record is None:
-            rows.append((name, source.digest if source else ""))
-            continue
-        rows.append((name, store.records.name(record), record.created, record.artifact.sha256))
-        if name in job.graph.targets:
+        told.append(row)
+    folder = place_of(job)
+    paths = [store.refs.place_of(job.settings.project, job.recipe, job.variant), f"{folder}/run.json"]
+    for target in job.graph.targets:
+        result = run.of(number, target)
+        if record := result.record:
             if record.artifact.is_folder or hasattr(result.step.spec.node, "beside"):
                 return None
-            path = f"{folder}/{name}{record.suffix}"
-            paths += [path, f"{path}.json"]
-    told = (_code(), str(job.settings.project), job.overrides, job.graph.targets, str(job.constraints), rows)
-    return View(digest_bytes(repr(told).encode()), tuple(paths))
+            path = f"{folder}/{target}{record.suffix}"
+            paths += (path, f"{path}.json")
+    return View(digest_bytes("\n".join(told).encode()), tuple(paths))
+
+
+def _row(name: str, result: Result) -> str:
+    """What the documents of a job are made of, of one node; empty where it is not just as it was."""
+    if result.state != "fresh" or result.step.reasons:
+        return ""
+    if record := result.record:
+        return repr((name, record.key, file_name(record.conditions), record.created, record.artifact.sha256))
+    return repr((name, result.step.source.digest if result.step.source else ""))
 
 
 @functools.cache

@@ -29,11 +29,11 @@ from mobuild.store.objects import Artifact, Objects
 from mobuild.store.pinned import Pins
 from mobuild.store.records import Condition, Record, Records
 from mobuild.store.refs import Ref, Refs
-from mobuild.store.runs import Member, Runs
+from mobuild.store.runs import Place, Runs
 from mobuild.store.stat_cache import StatCache
 from mobuild.store.uses import Uses
 
-__all__ = ["Artifact", "Condition", "Member", "Objects", "Record", "Records", "Ref", "Refs", "StatCache", "Store"]
+__all__ = ["Artifact", "Condition", "Objects", "Place", "Record", "Records", "Ref", "Refs", "StatCache", "Store"]
 
 _FORMAT = 1
 # https://bford.info/cachedir: backup programs leave such folders out.

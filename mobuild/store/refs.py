@@ -25,7 +25,7 @@ from mobuild.store import locks
 from mobuild.store.record import Condition, Record, file_name
 
 _SCHEMA = 2
-_DAY_SECONDS = 86_400
+_DAY_NS = 86_400 * 1_000_000_000
 _PLACE = ("project", "recipe", "variant")
 _UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError)
 
@@ -85,7 +85,9 @@ class Refs:
         path = Path(self.place_of(project, recipe, variant))
         try:
             if _says(path, records):
-                self.still(path)
+                with suppress(OSError):
+                    if not self.is_young(path.stat().st_mtime_ns):
+                        os.utime(path)
                 return
             with locks.held(path.parent / "lock"):  # others may put other nodes of the variant
                 nodes = {**_readable(path), **{node: _row(record) for node, record in records.items()}}
@@ -97,11 +99,9 @@ class Refs:
             if sentence not in self._warnings:
                 self._warnings.append(sentence)
 
-    def still(self, path: Path | str) -> None:
-        """A run found what the file says; once a day that is noted in its times, by which gc goes."""
-        with suppress(OSError):
-            if os.stat(path).st_mtime < time.time() - _DAY_SECONDS:  # noqa: PTH116 - asked of each job of a sweep
-                os.utime(path)
+    def is_young(self, written_ns: int) -> bool:
+        """Whether refs of that time need no other to say that they are still right: gc goes by their days."""
+        return written_ns > time.time_ns() - _DAY_NS
 
     def place_of(self, project: Path, recipe: str, variant: str) -> str:
         """The file of a variant's refs, as text, for those who ask for thousands."""

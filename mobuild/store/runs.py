@@ -8,38 +8,31 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from mobuild.errors import StoreError, did_you_mean
 from mobuild.fingerprint import Key
-from mobuild.store.record import Record, file_name
+from mobuild.store.record import Record
 from mobuild.store.records import Records
 from mobuild.store.refs import replace
-from mobuild.values import value
 
-_SCHEMA = 1
+_SCHEMA = 2
 _FILE = "run.json"
 LATEST = "latest"
 _NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4,7}")  # of four digits before they told milliseconds
 _SHOWN = 5
 
 
-@value
-class Member:
-    """One finished node of a run: what it was called, and which record it had."""
+class Place(NamedTuple):
+    """What a finished node of a run was called."""
 
     recipe: str
     variant: str
     node: str
-    key: Key
-    record: str  # the record's file name
-
-    @staticmethod
-    def of(recipe: str, variant: str, node: str, record: Record) -> Member:
-        return Member(recipe, variant, node, record.key, file_name(record.conditions))
 
 
 def new_name() -> str:
@@ -66,16 +59,17 @@ class Runs:
         """Where the logs of a run lie."""
         return self._root / name
 
-    def put(self, name: str, project: Path, members: Sequence[Member]) -> None:
-        """Remember a run; a disk that refuses is a warning, for the build itself is done."""
-        document = {"schema": _SCHEMA, "project": str(project.resolve()), "members": [vars(one) for one in members]}
+    def put(self, name: str, project: Path, members: Sequence[tuple[str, str, Mapping[str, str]]]) -> None:
+        """Remember a run, whose members are (recipe, variant, node → name of its record); a disk that refuses is a
+        warning, for the build itself is done."""
+        document = {"schema": _SCHEMA, "project": str(project.resolve()), "members": members}
         try:
             replace(self.folder(name) / _FILE, json.dumps(document).encode())
         except OSError as error:
             self._warnings.append(f"run {name}: `why` cannot compare with it ({error.strerror or error})")
 
-    def get(self, name: str, project: Path) -> tuple[Member, ...]:
-        """The members of a run of `project`; `latest` is its last one.
+    def get(self, name: str, project: Path) -> dict[Place, str]:
+        """The finished nodes of a run of `project`, and the names of their records; `latest` is its last one.
 
         Raises:
             StoreError: it is not known.
@@ -91,17 +85,17 @@ class Runs:
             raise StoreError(f"run {name!r}: is not known.{did_you_mean(name, known)}", hint)
         return found
 
-    def record(self, records: Records, member: Member) -> Record:
-        """What a member of a run was made of.
+    def record(self, records: Records, place: Place, name: str) -> Record:
+        """What a node of a run was made of; `name` is that of its record.
 
         Raises:
             StoreError: its record is not in the cache any more.
         """
-        for found in records.find(member.key):
-            if file_name(found.conditions) == member.record:
+        for found in records.find(Key(name.partition("/")[0])):
+            if records.name(found) == name:
                 return found
         raise StoreError(
-            f"node {member.node!r} of {member.recipe}/{member.variant}: its record is not in the cache any more",
+            f"node {place.node!r} of {place.recipe}/{place.variant}: its record is not in the cache any more",
             "gc keeps what a pin holds: mobuild pin NAME target=…",
         )
 
@@ -109,11 +103,16 @@ class Runs:
         """All runs, the last one first: names begin with the time."""
         return sorted((path.parent.name for path in self._root.glob(f"*/{_FILE}")), reverse=True)
 
-    def _read(self, name: str, project: Path) -> tuple[Member, ...] | None:
+    def _read(self, name: str, project: Path) -> dict[Place, str] | None:
         """The members of a run; None for another project's and for what cannot be read."""
         try:
             document = json.loads((self.folder(name) / _FILE).read_bytes())
-            members = tuple(Member(**one) for one in document["members"])
+            rows = document["members"]
+            members = {
+                Place(recipe, variant, node): called
+                for recipe, variant, nodes in rows
+                for node, called in nodes.items()
+            }
             return members if document["project"] == str(project.resolve()) else None
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None

@@ -1,7 +1,8 @@
 """When each record was last a hit, which decides what gc removes first.
 
 Kept beside the records, in the times of empty files: a record's own times are what repeated answers watch.
-Noted at the end of a run; a repeated answer notes nothing, since a ref keeps what it stands on.
+Noted at the end of a run, where that found build/ as it was left once a day; a repeated answer notes nothing. A ref
+keeps what both stand on.
 """
 
 from __future__ import annotations

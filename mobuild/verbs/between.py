@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from mobuild.conditions import difference
 from mobuild.fingerprint import Change
 from mobuild.job import Settings
-from mobuild.store import Member, Record, Store
+from mobuild.store import Place, Record, Store
 from mobuild.whereabouts import located
-
-_Place = tuple[str, str, str]  # recipe, variant, node
 
 
 def between(asked: Sequence[Settings], old: str, new: str) -> int:
@@ -22,8 +20,8 @@ def between(asked: Sequence[Settings], old: str, new: str) -> int:
     """
     settings = asked[0]
     store = Store.open(settings.cache, make=False)
-    before, after = (_by_place(store.runs.get(name, settings.project)) for name in (old, new))
-    rows = {place: _changes(store, before.get(place), after.get(place)) for place in [*after, *before]}
+    before, after = (store.runs.get(name, settings.project) for name in (old, new))
+    rows = {place: _changes(store, place, before.get(place), after.get(place)) for place in [*after, *before]}
     told = {place: changes for place, changes in rows.items() if changes}
     if settings.format == "json":
         nodes = [
@@ -41,21 +39,18 @@ def between(asked: Sequence[Settings], old: str, new: str) -> int:
     return 0
 
 
-def _by_place(members: Sequence[Member]) -> dict[_Place, Member]:
-    return {(one.recipe, one.variant, one.node): one for one in members}
-
-
-def _label(place: _Place) -> str:
+def _label(place: Place) -> str:
     return "{}/{} {}".format(*place)
 
 
-def _changes(store: Store, old: Member | None, new: Member | None) -> tuple[Change, ...]:
-    """What differs in one node: of its fingerprint, of what was observed beyond it, and then of its artifact."""
+def _changes(store: Store, place: Place, old: str | None, new: str | None) -> tuple[Change, ...]:
+    """What differs in one node, by the names of its records: of its fingerprint, of what was observed beyond it, and
+    then of its artifact."""
     if old is None or new is None:
         return (Change("node", "-" if old is None else "there", "-" if new is None else "there"),)
     if old == new:
         return ()
-    before, after = (store.runs.record(store.records, one) for one in (old, new))
+    before, after = (store.runs.record(store.records, place, name) for name in (old, new))
     keyed = after.fingerprint.changes_since(before.fingerprint)
     found = [*located(keyed, before.code_files | after.code_files, {}, store.listings.get), *_observed(before, after)]
     if before.artifact.digest != after.artifact.digest and not found:

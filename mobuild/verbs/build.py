@@ -19,7 +19,7 @@ from mobuild.report.views import Views
 from mobuild.results import Run
 from mobuild.scheduler import AtOnce, Scheduler, unrun
 from mobuild.steps import Plan
-from mobuild.store import Member, runs
+from mobuild.store import runs
 from mobuild.store.failures import Owner
 from mobuild.verbs.offline import refuse_absent
 from mobuild.verbs.publishing import check_push, push
@@ -29,8 +29,8 @@ from mobuild.verbs.session import Session, default_slots, findings, refuse, warn
 def build(jobs: Sequence[Job]) -> int:
     """Build the targets of all jobs as one graph; returns the exit status."""
     done, placed, refused = run(jobs, messages.error)
-    for one in placed:
-        print(one.path)
+    if placed:
+        print("\n".join(one.place for one in placed))
     if file := jobs[0].settings.junit:
         junit.write(file, done, refused)
     errors = [error.status for error in refused]
@@ -110,7 +110,7 @@ def _offer_answer(done: Run, placed: Sequence[Placed], session: Session) -> None
     if witnesses.is_volatile(seen, done.plan):
         return
     own, build = artifacts.written(done, placed), str(done.plan.jobs[0].settings.build)
-    answers.recorder.offer(build, list(seen.paths), own, list(seen.variables))
+    answers.recorder.offer(build, seen.paths, own, seen.variables, session.store.files.confirmed())
 
 
 def _status(statuses: Sequence[int]) -> int:
@@ -198,18 +198,20 @@ def _remember(session: Session, done: Run, run: str, views: Views) -> None:
     store = session.store
     if not store.writable:
         return
-    records = [result.record for result in done.results.values() if result.is_done and result.record]
-    store.uses.note(store.records.name(record) for record in records)
-    members: list[Member] = []
+    records = {identity: one.record for identity, one in done.results.items() if one.is_done and one.record}
+    called = {identity: store.records.name(record) for identity, record in records.items()}
+    members: list[tuple[str, str, dict[str, str]]] = []
+    used: set[str] = set()
     for number, job in enumerate(done.plan.jobs):
-        results = {name: done.results[identity] for name, identity in done.plan.of[number].items()}
-        finished = {name: result.record for name, result in results.items() if result.is_done and result.record}
-        place = (job.settings.project, job.recipe, job.variant)
-        if number in views.left:
-            store.refs.still(views.of[number].ref)
-        else:
-            store.refs.put(*place, finished)
-        members += [Member.of(job.recipe, job.variant, name, record) for name, record in finished.items()]
+        of = done.plan.of[number].items()
+        members.append(
+            (job.recipe, job.variant, {name: called[identity] for name, identity in of if identity in called})
+        )
+        if number not in views.young:
+            finished = {name: records[identity] for name, identity in of if identity in records}
+            store.refs.put(job.settings.project, job.recipe, job.variant, finished)
+            used.update(members[-1][-1].values())
+    store.uses.note(used)
     for result in done.results.values():
         if (source := result.step.source) and source.is_folder:
             store.listings.note(source.digest, source.listed)

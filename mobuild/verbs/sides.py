@@ -80,7 +80,7 @@ def _of_run(name: str, job: Job, store: Store) -> Side:
         raise NodeFailed(
             f"run {name!r}: has no {job.recipe}/{job.variant}; it has {known}", "say recipe= and hardware="
         )
-    records = {one.node: store.runs.record(store.records, one) for one in own}
+    records = {one.node: store.runs.record(store.records, one, members[one]) for one in own}
     nodes = {node: _node(store, record.fingerprint.kind, "fresh", (), record) for node, record in records.items()}
     return Side(name, f"run {name}", nodes)
 

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from measures import Row, cpu_seconds, show, sweep_project
 
@@ -45,6 +44,7 @@ sys.exit(cli.run(sys.argv[1:]))
 PHASES = """
 import json, resource, sys, time
 from mobuild import cli
+from mobuild.answers import Recorder
 from mobuild.config.entry import Entry
 from mobuild.report import artifacts
 from mobuild.verbs import build as verb
@@ -63,7 +63,8 @@ def timed(owner, name):
     setattr(owner, name, run)
 
 for owner, name in (
-    (Entry, "run_all"), (verb, "build"), (Session, "plan"), (verb, "_remember"), (artifacts, "materialise")
+    (Entry, "run_all"), (verb, "build"), (Session, "plan"), (verb, "_remember"), (artifacts, "materialise"),
+    (Recorder, "end"),
 ):
     timed(owner, name)
 status = cli.run(sys.argv[2:])
@@ -107,10 +108,12 @@ def main(jobs: int) -> None:
 
         python(FILL, *words)
         hydras, ours = json.loads(python(COMPOSE))
-        for _ in range(3):  # the first run places the artifacts, the second notes that all is right, the third counts
+        runs: list[dict[str, float]] = []
+        for _ in range(7):  # the first run places the artifacts, the second notes that all is right, the others count
             shutil.rmtree(folder / "build" / ".answers", ignore_errors=True)
             python(PHASES, str(folder / "phases"), *words)
-        took: dict[str, Any] = json.loads((folder / "phases").read_text())
+            runs.append(json.loads((folder / "phases").read_text()))
+        took = min(runs[2:], key=lambda one: one["build"] + one["end"])
         mobuild = [str(Path(sys.executable).with_name("mobuild")), *words]
         cpu_seconds(mobuild, folder, environment)
         bare = min(cpu_seconds([sys.executable, "-c", "pass"], folder, environment) for _ in range(5))
@@ -123,7 +126,7 @@ def main(jobs: int) -> None:
             Row(f"plan {nodes} fresh nodes, a node", 1000 * took["plan"] / nodes, "ms", None, "0.05 ms"),
             Row(f"note the {nodes} records as used", took["_remember"], "CPU s"),
             Row(f"look after {jobs} artifacts, sidecars, run.json", took["materialise"], "CPU s"),
-            Row("all beyond composing", took["build"], "CPU s", None, "0.15 CPU s"),
+            Row("all beyond composing, the answer kept", took["build"] + took["end"], "CPU s", None, "0.15 CPU s"),
             Row("the whole sweep in which nothing is stale, planned", took["total"], "CPU s", None, "5 s for 1000"),
             Row("its memory", took["mib"], "MiB", None, "200 MiB"),
             Row("the same words again, beside python -c pass", repeated, "CPU s", bare, "0.06 CPU s for 1000"),
