@@ -71,7 +71,7 @@ class Drafts:
                 _check_pinned(check, spec, job)
             nodes = getattr(spec.node, "alternatives", None)
             specs = [dataclasses.replace(spec, node=node) for node in nodes] if nodes else [spec]
-            ways = tuple(Way(one, self._keys.traits(one)) for one in specs)
+            ways = tuple([Way(one, self._keys.traits(one)) for one in specs])
         except MobuildError as error:
             error.message = placed(error.message, job, spec)
             identity = f"error:{job.recipe}/{job.variant}/{spec.name}"
@@ -79,7 +79,7 @@ class Drafts:
                 return Step(identity, spec, (), edges, [], "elsewhere", (error.message,))
             return Step(identity, spec, (), edges, [], "blocked", (error.message,), error=error)
         inputs = {role: f"{edge.identity}/{edge.member}" for role, edge in edges.items()}
-        identity = "+".join(way.key(inputs) for way in ways)
+        identity = "+".join([way.key(inputs) for way in ways])
         if gates:
             identity += f" {digest_bytes(canonical(gates))}"
         if any(way.traits.is_watched for way in ways):  # conditions hold here, and not there

@@ -80,10 +80,10 @@ class Fingerprint:
 
     def keys(self) -> Callable[[Mapping[str, str]], Key]:
         """Tells the key of this fingerprint with other inputs, without writing the rest of it down each time."""
-        code = canonical(self.code) if self.code else b"{}"
-        before = b'{"code":' + code + b',"inputs":'  # keys are sorted
-        rest = {"kind": self.kind, "revision": self.revision, "params": self.params, "toolchain": self.toolchain}
-        after = b"," + canonical(rest)[1:]
+        code, tools = (canonical(each) if each else b"{}" for each in (self.code, self.toolchain))
+        before = b'{"code":%b,"inputs":' % code  # keys are sorted
+        rest = _quoted(self.kind), canonical(self.params), self.revision, tools
+        after = b',"kind":%b,"params":%b,"revision":%d,"toolchain":%b}' % rest
         return lambda inputs: Key(digest_bytes(before + canonical(inputs) + after))
 
     def changes_since(self, old: Fingerprint) -> tuple[Change, ...]:
@@ -109,6 +109,11 @@ def canonical(value: Any) -> bytes:
     if not _is_sure(value):
         _check(value, "")
     return "".join(_ENCODE(value, 0)).encode("utf-8", "surrogatepass")
+
+
+@lru_cache(maxsize=None)  # noqa: UP033 (Python 3.8)
+def _quoted(text: str) -> bytes:
+    return canonical(text)
 
 
 def parameters(node: Any) -> dict[str, Any]:
