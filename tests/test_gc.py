@@ -62,9 +62,15 @@ def release_of(machine: Path) -> None:
 
 def make_old(project: Project, days: int) -> None:
     """Let all of the cache be that old, and unused for as long."""
-    then = time.time() - days * 86400
-    for path in [*records(project), *project.cache.glob("local/*/used/*")]:
-        os.utime(path, (then, then))
+    for path in records(project):
+        os.utime(path, (time.time() - days * 86400,) * 2)
+    make_used(project, days)
+
+
+def make_used(project: Project, days: int) -> None:
+    """Let all of the cache be unused for that long."""
+    for path in project.cache.glob("local/*/used/*"):
+        os.utime(path, (time.time() - days * 86400,) * 2)
 
 
 def test_the_last_build_of_a_project_stays_and_the_one_before_goes(project: Project) -> None:
@@ -109,6 +115,25 @@ def test_a_use_makes_it_young_again(project: Project) -> None:
 
     assert len(removed) == 1
     assert project.built("target=end", recipe="small") == {"end"}
+
+
+def test_a_run_that_finds_build_as_it_was_left_notes_uses_once_a_day(project: Project) -> None:
+    def planned() -> list[bool]:
+        """Whether each record is noted as used today, after a run that planned."""
+        shutil.rmtree(project.root / "build/.answers", ignore_errors=True)
+        project.mobuild("target=end")
+        return [path.stat().st_mtime > time.time() - 86400 for path in project.cache.glob("local/*/used/*")]
+
+    assert planned() == [True, True]
+    time.sleep(0.2)  # files of this instant are not trusted
+    assert planned() == [True, True]
+    make_used(project, days=2)
+
+    assert planned() == [False, False]
+
+    for path in project.cache.glob("local/*/refs/*/*.json"):
+        os.utime(path, (time.time() - 2 * 86400,) * 2)
+    assert planned() == [True, True]
 
 
 def test_a_dry_run_says_the_same_and_removes_nothing(project: Project) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mobuild import answers as answers_of
+from mobuild import noop
 from tests.projects import Project, answer, code_project, recipe_project
 
 NODES = """\
@@ -226,6 +228,22 @@ def test_clean_takes_the_answers_away(idle: Project) -> None:
 
     assert idle.mobuild("target=end").out == f"{idle.root}/build/small/cpu/end.txt\n"
     assert (idle.root / "build/small/cpu/end.txt").exists()
+
+
+@pytest.mark.parametrize("is_as_seen", [True, False])
+def test_a_file_counts_as_the_plan_saw_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_as_seen: bool) -> None:
+    file, later = tmp_path / "file", 1 << 62
+    file.write_text("one\n")
+    monkeypatch.chdir(tmp_path)
+    recorder = answers_of.Recorder(["target=end"])
+    recorder.since_ns = later  # all was written long before
+    recorder.offer(str(tmp_path / "build"), [str(file)], [], [], {str(file): noop.token(file.stat())})
+    if not is_as_seen:
+        file.write_text("two\n")
+
+    recorder.end(0)
+
+    assert noop.replay(["target=end"]) == (0 if is_as_seen else None)
 
 
 def test_a_damaged_answer_is_no_answer(idle: Project) -> None:

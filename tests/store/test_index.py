@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mobuild.store import Condition, Record, Store
+from mobuild.store import record as written
 from tests.store.finished import FINGERPRINT, record
 
 LATER = 1 << 62  # all was written long before
@@ -20,17 +21,20 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "cache")
 
 
-def finished(store: Store, is_folder: bool = False) -> Record:
+HELD = Condition("file", "table.txt", "a digest")
+
+
+def finished(store: Store, is_folder: bool = False, *conditions: Condition) -> Record:
     """A record in the store, with its object."""
     staged = store.staging() / "out"
     if is_folder:
         staged.mkdir()
     (staged / "a" if is_folder else staged).write_bytes(b"content")
-    return store.records.publish(record(artifact=store.objects.publish(staged)))
+    return store.records.publish(record(artifact=store.objects.publish(staged), conditions=conditions))
 
 
-def noted(store: Store) -> Record:
-    found = finished(store)
+def noted(store: Store, *conditions: Condition) -> Record:
+    found = finished(store, False, *conditions)
     store.index.note(found, LATER)
     store.index.keep()
     assert store.index.get(found.key, found.fingerprint) == found
@@ -70,10 +74,26 @@ def test_a_record_is_not_known_once_its_file_or_its_object_changed(
     assert store.index.get(found.key, found.fingerprint) is None
 
 
-def test_a_record_is_not_known_once_another_one_of_its_key_came(store: Store) -> None:
-    found = noted(store)
+def test_a_record_with_conditions_is_not_known_once_another_one_of_its_key_came(store: Store) -> None:
+    found = noted(store, HELD)
 
     store.records.publish(dataclasses.replace(found, conditions=(Condition("file", "a", "b"),)))
+
+    assert store.index.get(found.key, found.fingerprint) is None
+
+
+def test_a_record_without_conditions_holds_whatever_comes_beside_it(store: Store) -> None:
+    found = noted(store)
+
+    store.records.publish(dataclasses.replace(found, conditions=(HELD,)))
+
+    assert store.index.get(found.key, found.fingerprint) == found
+
+
+def test_what_a_version_with_other_fields_noted_is_not_taken(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = noted(store, HELD)
+
+    monkeypatch.setattr(written, "_LAYOUT", 0)
 
     assert store.index.get(found.key, found.fingerprint) is None
 
