@@ -27,7 +27,7 @@ class View:
     """The folder of a job whose nodes are all fresh: what it is to tell, and by which files."""
 
     told: str  # a digest of all that its documents are made of
-    paths: tuple[str, ...]  # of its refs (the first), and of every file that mobuild puts into the folder
+    paths: tuple[str, ...]  # of its refs, of the folder, and of every file that mobuild puts there
 
     def left(self, files: StatCache) -> str:
         """The token of its files when they are those of an earlier run which told the same, else nothing."""
@@ -86,7 +86,7 @@ def _view(run: Run, number: int, store: Store, rows: dict[tuple[str, str], str])
             return None
         told.append(row)
     folder = place_of(job)
-    paths = [store.refs.place_of(job.settings.project, job.recipe, job.variant), f"{folder}/run.json"]
+    paths = [store.refs.place_of(job.settings.project, job.recipe, job.variant), folder, f"{folder}/run.json"]
     for target in job.graph.targets:
         result = run.of(number, target)
         if record := result.record:
