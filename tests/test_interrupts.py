@@ -61,6 +61,7 @@ class Running:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # though the tests run under `nohup`
         )
 
     def end(self) -> Finished:
