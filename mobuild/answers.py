@@ -92,7 +92,7 @@ def _save(
     """
     lines = [f"v\t{noop.variable(name)}\t{name}" for name in sorted(set(variables))]
     written = frozenset(own)
-    for path in sorted({*paths, *own}):
+    for path in {*paths, *own}:
         token = seen.get(path)
         if token is None:
             token, changed_ns = _token(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -73,7 +74,7 @@ class Run:
         judged = self.verdict(job, name)
         return self.of(job, name).is_done and not (judged and judged.blocks)
 
-    @property
+    @cached_property
     def status(self) -> int:
         """0 done; 2 when all that failed was the request; 1 otherwise."""
         errors: list[MobuildError] = [result.error for result in self.results.values() if result.error]
